@@ -1,0 +1,59 @@
+"""Every refusal and its report: what is wrong, where, what was expected, and the nearest valid value."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Fault:
+    """One thing that is wrong with what a person gave us."""
+
+    what: str
+    file: str | None = None
+    line: int | None = None
+    key: str | None = None
+    expected: str | None = None
+    suggestion: str | None = None
+
+    def __str__(self) -> str:
+        place = ":".join(str(part) for part in (self.file, self.line) if part is not None)
+        parts = [part for part in (place, self.key, self.what) if part]
+        text = ": ".join(parts)
+        if self.expected:
+            text += f" (expected {self.expected})"
+        if self.suggestion:
+            text += f"; did you mean {self.suggestion}?"
+        return text
+
+
+class RecommenderError(Exception):
+    """Anything this package raises on purpose; `exit_code` is what the command line ends with."""
+
+    exit_code = 3
+
+
+class InputError(RecommenderError):
+    """The input is wrong. Carries every fault found, not only the first."""
+
+    exit_code = 2
+
+    def __init__(self, faults: Iterable[Fault] | Fault | str) -> None:
+        if isinstance(faults, str):
+            faults = [Fault(faults)]
+        elif isinstance(faults, Fault):
+            faults = [faults]
+        self.faults = tuple(faults)
+        super().__init__("\n".join(str(fault) for fault in self.faults))
+
+
+class NotModelledError(InputError):
+    """An architecture, attention kind or option that is known not to be modelled: refused by name, never approximated."""
+
+
+def nearest(word: str, choices: Iterable[str], count: int = 1) -> list[str]:
+    """The `count` choices nearest to `word`, compared without case, best first; empty where none is near."""
+    by_folded = {choice.casefold(): choice for choice in choices}
+    return [by_folded[hit] for hit in difflib.get_close_matches(word.casefold(), list(by_folded), n=count, cutoff=0.5)]

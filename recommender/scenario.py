@@ -1,0 +1,107 @@
+"""What is asked: a scenario file, validated once, its defaults filled in and listed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+from recommender.workload.lengths import Lengths
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """`concurrency` requests at once (or `rate_per_s`, answered once serving speed is modelled)."""
+
+    concurrency: int
+    lengths: Lengths
+
+
+@dataclass(frozen=True, slots=True)
+class Sla:
+    """`served_share` of the requests must not exceed max_model_len."""
+
+    served_share: Decimal = Decimal(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Cap:
+    """A quota (in GPUs) or a stock (in instances) for every offer that matches all the given fields."""
+
+    count: int
+    unit: str  # gpus | instances
+    kind: str  # quota | stock
+    provider: str | None = None
+    region: str | None = None
+    gpu: str | None = None
+    instance_type: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Constraints on the whole purchase. `watts` is the sum of the boards' power limits."""
+
+    usd_per_month: Decimal | None = None
+    watts: int | None = None
+    caps: tuple[Cap, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class OwnCards:
+    """Cards one has: `count` GPUs in instances of `gpus_per_instance`, unpriced unless a price is given."""
+
+    gpu: str
+    gpus_per_instance: int
+    count: int
+    usd_per_hour: Decimal | None = None  # of one instance
+    ram_gb: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """What may be bought and how it may be run. None means everything the other fields allow."""
+
+    gpus: tuple[str, ...] | None = None
+    providers: tuple[str, ...] | None = None
+    segments: tuple[str, ...] = ("hyperscaler", "neocloud")
+    regions: tuple[str, ...] | None = None
+    markets: tuple[str, ...] = ("on_demand",)
+    offers: str = "listed"  # listed | all
+    placement: str = "one_region"  # one_region | one_provider | anywhere
+    uniform_precision: bool = True
+    linear_sizes: bool = False
+    max_gpus: int | None = None
+    weights: tuple[str, ...] | None = None
+    kv_dtypes: tuple[str, ...] | None = None
+    tp: tuple[int, ...] | None = None
+    plans: int = 10
+    max_price_age_days: int = 90
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """One question, complete: every default is filled in, and `defaults` says which were."""
+
+    name: str
+    model: str
+    workload: Workload
+    sizing: str = "worst_case"
+    epsilon: Decimal = Decimal("0.01")
+    sla: Sla = Sla()
+    search: Search = Search()
+    limits: Limits = Limits()
+    hardware: tuple[OwnCards, ...] = ()
+    forbidden_rungs: frozenset[str] = frozenset()  # max_model_len | kv_dtype | weights | gpus
+    rank: str = "cost"  # cost | quality_first
+    engine: str = "vllm"
+    engine_version: str = "0.33.0"
+    gpu_memory_utilization: Decimal | None = None
+    enforce_eager: bool = False
+    max_num_batched_tokens: int | None = None
+    memory_model: str = "vllm"
+    speed: str = "ignore"
+    as_of: date | None = None
+    group_by: str | None = None  # gpu | provider | region
+    catalog_overlays: tuple[str, ...] = ()
+    defaults: tuple[tuple[str, Any], ...] = ()

@@ -1,0 +1,157 @@
+"""The answer: ranked plans, what was left out and why, and the certificate. Renderers read nothing else."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from typing import Any
+
+from recommender.memory.fit import Fit
+
+
+@dataclass(frozen=True, slots=True)
+class Purchase:
+    """So many instances of one offer. Prices are for one instance, in micro-dollars an hour; None: owned, unpriced."""
+
+    provider: str
+    instance_type: str
+    region: str
+    also_in: tuple[str, ...]
+    segment: str
+    market: str
+    gpu: str
+    gpus_per_instance: int
+    count: int
+    micro_usd_per_hour: int | None
+    as_of: date
+    source: str
+    listed: bool
+    assumed_size: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ReplicaGroup:
+    """`count` equal replicas on the instances of one purchase."""
+
+    workload: str
+    offer_index: int
+    count: int
+    gpu: str
+    tp: int
+    pp: int
+    dp: int
+    ep: int
+    weights: str
+    weights_how: str  # native | checkpoint | online | to_make
+    checkpoint: str | None
+    kv_dtype: str
+    max_model_len: int
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    concurrency: int  # requests at once each of them is given
+    capacity: int  # the most it could hold, up to the scenario's concurrency
+    memory: Fit
+    output_tokens_per_s_bound: float | None  # per request, memory bandwidth bound
+    launch: str
+    longest_max_model_len: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Adjustment:
+    """One rung of the ladder that a plan takes. `rung` is 1-5 in the article's order."""
+
+    rung: int
+    name: str  # max_model_len | kv_dtype | weights | gpus | max_num_seqs
+    change: str  # "131072 -> 8192"
+    caution: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """One purchase at its best settings."""
+
+    rank: int
+    micro_usd_per_hour: int | None
+    gpus: int
+    replicas_total: int
+    served_concurrency: int
+    headroom: Decimal
+    adjustments: tuple[Adjustment, ...]
+    offers: tuple[Purchase, ...]
+    replicas: tuple[ReplicaGroup, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def quality_untouched(self) -> bool:
+        """Whether weights and KV cache stay at the model's native dtypes."""
+        return not any(adjustment.rung in (2, 3) for adjustment in self.adjustments)
+
+
+@dataclass(frozen=True, slots=True)
+class LeftOut:
+    """What the defaults left out of the search, and what the cheapest plan among it would cost."""
+
+    what: str  # "spot prices"
+    how_to_include: str  # "search.markets: [on_demand, spot]"
+    offers: int
+    cheapest_micro_usd_per_hour: int | None
+    cheapest: str | None
+    quality_untouched_micro_usd_per_hour: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Refusal:
+    """Why a GPU (or a whole scenario) has no plan: the first limit that binds and the nearest change that would do."""
+
+    gpu: str | None
+    limit: str  # compatibility | memory | max_model_len | price | quota | stock | budget | power
+    reason: str
+    change: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Certificate:
+    """What was proven. `bound_micro_usd_per_hour` equals the cost of rank 1 where the status is optimal."""
+
+    status: str  # optimal | feasible | infeasible | unknown
+    bound_micro_usd_per_hour: int | None
+    gap: Decimal | None
+    candidates: int
+    feasible_candidates: int
+    solver: str
+    cross_check: str
+    deterministic_time: float
+    plans_proven: int
+
+
+@dataclass(frozen=True, slots=True)
+class CatalogStamp:
+    """Which facts the answer stands on."""
+
+    version: str
+    sha256: str
+    oldest_price: date | None
+    newest_price: date | None
+
+
+@dataclass(frozen=True, slots=True)
+class Recommendation:
+    """The whole answer to one scenario."""
+
+    scenario: str
+    question: str  # one sentence that says what was asked
+    model: str
+    concurrency: int
+    status: str
+    certificate: Certificate
+    plans: tuple[Plan, ...]
+    cheapest_quality_untouched: Plan | None
+    cheapest_no_checkpoint_needed: Plan | None
+    cheapest_on_fresh_prices: Plan | None
+    left_out: tuple[LeftOut, ...]
+    refusals: tuple[Refusal, ...]
+    defaults: dict[str, Any]
+    catalog: CatalogStamp
+    warnings: tuple[str, ...]
+    as_of: date | None

@@ -1,0 +1,83 @@
+"""Bytes, tokens and money: the only place where units are converted, parsed or printed.
+
+GB is 1e9 bytes, GiB is 2^30 bytes. Money inside the program is an integer number of micro-dollars an hour;
+a month is 730 hours and a year 8,760 (the convention of AWS' and Azure's calculators).
+"""
+
+from __future__ import annotations
+
+import re
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Decimal, InvalidOperation
+
+GB = 10**9
+GIB = 2**30
+HOURS_PER_MONTH = 730
+HOURS_PER_YEAR = 8760
+MICRO = 10**6
+
+_TOKENS = re.compile(r"(\d+(?:\.\d+)?)\s*([kKmM]?)")
+_SCALE = {"": 1, "k": 1024, "m": 1024**2}
+
+
+def ceil_div(numerator: int, denominator: int) -> int:
+    """The quotient rounded up, exact for integers of any size."""
+    return -(-numerator // denominator)
+
+
+def round_up(value: int, multiple: int) -> int:
+    """The smallest multiple of `multiple` that is at least `value`."""
+    return ceil_div(value, multiple) * multiple
+
+
+def parse_tokens(text: str | int) -> int:
+    """Tokens from `8192`, `"8K"` or `"128k"` (K and k are 1,024, M is 1,048,576). Raises ValueError."""
+    if isinstance(text, int) and not isinstance(text, bool):
+        return text
+    match = _TOKENS.fullmatch(str(text).strip().replace(",", "").replace("_", ""))
+    if match is None:
+        raise ValueError(f"{text!r} is not a number of tokens such as 8192, 8K or 128k")
+    tokens = Decimal(match[1]) * _SCALE[match[2].lower()]
+    if tokens != int(tokens):
+        raise ValueError(f"{text!r} is not a whole number of tokens")
+    return int(tokens)
+
+
+def micro_usd(amount: str | int | Decimal) -> int:
+    """Micro-dollars from a dollar amount written in decimal. Raises ValueError where it is finer than a micro-dollar."""
+    try:
+        micro = Decimal(str(amount)) * MICRO
+    except InvalidOperation:
+        raise ValueError(f"{amount!r} is not an amount of dollars") from None
+    if not micro.is_finite() or micro != int(micro):
+        raise ValueError(f"{amount!r} is not a whole number of micro-dollars")
+    return int(micro)
+
+
+def usd(micro: int) -> Decimal:
+    """Dollars, exact, from micro-dollars."""
+    return Decimal(micro) / MICRO
+
+
+def usd_per_month(micro_usd_per_hour: int) -> Decimal:
+    """Dollars a month of 730 hours, exact, from micro-dollars an hour."""
+    return usd(micro_usd_per_hour * HOURS_PER_MONTH)
+
+
+def hourly_micro_usd(usd_a_month: Decimal) -> int:
+    """The largest whole micro-dollars an hour that a monthly budget pays for."""
+    return int((usd_a_month * MICRO / HOURS_PER_MONTH).to_integral_value(ROUND_FLOOR))
+
+
+def show_usd(amount: Decimal, places: int = 2) -> str:
+    """Dollars with thousands separators, rounded half up: `1,234.50`."""
+    return f"{amount.quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP):,}"
+
+
+def show_gb(count_bytes: int) -> str:
+    """Bytes as GB and GiB side by side: `85.03 GB (79.19 GiB)`."""
+    return f"{count_bytes / GB:.2f} GB ({count_bytes / GIB:.2f} GiB)"
+
+
+def ceil_decimal(value: Decimal) -> int:
+    """The smallest integer that is at least `value`."""
+    return int(value.to_integral_value(ROUND_CEILING))
