@@ -5,26 +5,39 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Split = Literal["outputs", "inputs", "kv_heads", "vocabulary", "experts", "none"]
+Split = Literal["outputs", "inputs", "kv_heads", "vocabulary", "heads", "none"]
 AttentionKind = Literal["full", "sliding", "chunked", "mla", "linear", "unknown"]
+LayerIndices = range | tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
     """One kind of parameter matrix (or vector: `inputs` 1), repeated `count` times over the whole model.
 
-    `split` says what tensor parallelism does with it: shard the outputs or the inputs, shard by KV head (replicated once
-    tp exceeds them), shard the padded vocabulary, shard each expert's hidden size (`experts`), or keep a copy on each GPU.
-    `quantised` says whether quantised formats store it in fewer bits (linear weights) or leave it in 16 bit.
+    `split` says what tensor parallelism does with it: shard the outputs or the inputs, shard whole KV heads (each
+    rank keeps at least one, so they are replicated once tp exceeds them), shard the padded vocabulary, or keep a copy on
+    each GPU (`none`). The experts of a mixture are sharded alike inside each expert, or whole under expert parallelism.
+    `quantised` says whether the engine stores it in fewer bits under a quantised checkpoint that does not exempt it.
+    `module` is the engine's layer that holds it: tensors of one module (q, k and v) are one fused matrix there.
+    `layers` are the decoder layers that have it, for pipeline stages; empty outside of the layers. `experts` is the
+    number of copies in each of those layers that are experts, 0 for everything else.
+    `element_bytes` is None for the model's own 16-bit dtype, 4 for what the engine keeps in float32.
+    `heads` is how many heads the outputs (or inputs) hold where `split` is by head.
     """
 
     name: str
-    group: str  # embedding | lm_head | attention | mlp | experts | shared_experts | router | norm | vision | other
+    group: str  # embedding | lm_head | attention | mlp | experts | shared_experts | router | norm | indexer | mixer |
+    #            vision | other
     outputs: int
     inputs: int
     count: int
     split: Split
     quantised: bool
+    module: str = ""
+    layers: LayerIndices = range(0)
+    experts: int = 0
+    element_bytes: int | None = None
+    heads: int = 0
 
     @property
     def parameters(self) -> int:
@@ -33,8 +46,41 @@ class Tensor:
 
 
 @dataclass(frozen=True, slots=True)
+class StateTensor:
+    """One recurrent tensor a linear (Mamba, GDN, KDA) layer keeps for each request, whatever its length.
+
+    A rank holds `sharded // tp + max(1, groups // tp) * elements_per_group` elements: Mamba-2 groups are replicated once
+    tp exceeds them; other layers have no groups (`elements_per_group` 0).
+    `dtype` is `auto` (the model's 16-bit dtype unless the engine is told otherwise) or a dtype the config demands.
+    """
+
+    name: str  # conv | ssm
+    sharded: int
+    groups: int
+    elements_per_group: int
+    dtype: str  # auto | float32 | bfloat16 | float16
+
+    def elements(self, tp: int) -> int:
+        """Elements one of `tp` ranks keeps for one request and layer."""
+        return self.sharded // tp + (max(1, self.groups // tp) * self.elements_per_group if self.groups else 0)
+
+
+@dataclass(frozen=True, slots=True)
 class AttentionLayers:
-    """Layers that keep the same cache: `layers` of one attention kind."""
+    """Layers that keep the same cache: `layers` of one attention kind.
+
+    A token takes `kv_heads x (head_dim + v_head_dim)` elements in each of them, kv_heads being those of one rank,
+    max(1, kv_heads // tp). What else the kinds carry:
+    - full: nothing more.
+    - sliding: `window` tokens, as the config gives it.
+    - chunked: `window` is the chunk (attention_chunk_size).
+    - mla: one latent, replicated on every rank: kv_heads 1, head_dim = kv_lora_rank + qk_rope_head_dim, v_head_dim 0,
+      and `latent_rank` = kv_lora_rank. With a sparse indexer, `indexer_head_dim` > 0 and `indexer_layers` of these
+      layers keep their own index cache: indexer_head_dim fp8 values and one float32 scale per 128 of them a token.
+    - linear: no cache that grows; `state` is what one request keeps per layer, `recurrence` names the layer type.
+    Layers that read another layer's cache have none of their own: they are counted in `reused_layers`, not in `layers`.
+    `indices` are the decoder layers (ascending), for pipeline stages and the engine's grouping; len(indices) == layers.
+    """
 
     kind: AttentionKind
     layers: int
@@ -42,17 +88,46 @@ class AttentionLayers:
     head_dim: int  # of K
     v_head_dim: int
     window: int | None = None
+    indices: LayerIndices = range(0)
+    latent_rank: int | None = None
+    indexer_head_dim: int = 0
+    indexer_layers: int = 0
+    state: tuple[StateTensor, ...] = ()
+    recurrence: str | None = None  # mamba1 | mamba2 | gdn | kda
+    reused_layers: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class RotaryCache:
+    """One cos/sin table that each GPU of each stage holds, shared by its layers."""
+
+    positions: int
+    dimension: int
+    element_bytes: int | None = None  # None: the model's 16-bit dtype
+
+    def size_bytes(self, dtype_bytes: int = 2) -> int:
+        """Bytes of the table."""
+        return self.positions * self.dimension * (self.element_bytes or dtype_bytes)
 
 
 @dataclass(frozen=True, slots=True)
 class Quantisation:
-    """How a checkpoint stores its linear weights. `dtype` is the catalog's word: fp8, int8, int4, nvfp4 or mxfp4."""
+    """How a checkpoint stores its linear weights. `dtype` is the catalog's word: fp8, int8, int4, nvfp4 or mxfp4.
+
+    `ignored` names what stays in 16 bit besides embeddings, head, norms and router: parameter groups ("attention") or
+    module patterns as checkpoints write them ("re:.*self_attn.*", "model.layers.0.mlp.down_proj", "*visual*").
+    `quantises_router`: the checkpoint's list does not exempt the router and the engine would quantise it.
+    `static_inputs`: activation scales are stored beside the weights. `zero_points`: the format stores them.
+    """
 
     dtype: str
     method: str  # fp8 | fp8_block | compressed-tensors | awq | gptq | modelopt | mxfp4 ...
     bits: int
     group_size: int | None
-    ignored: tuple[str, ...] = ()  # parameter groups left in 16 bit besides embeddings, head, norms and router
+    ignored: tuple[str, ...] = ()
+    quantises_router: bool = False
+    static_inputs: bool = False
+    zero_points: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +146,10 @@ class Checkpoint:
 
 @dataclass(frozen=True, slots=True)
 class Model:
-    """One model: geometry and parameters, exact, from its config values."""
+    """One model: geometry and parameters, exact, from its config values.
+
+    `kv_heads` and `intermediate_size` are those of the first layer that has any where layers differ.
+    """
 
     id: str
     aliases: tuple[str, ...]
@@ -96,6 +174,9 @@ class Model:
     attention: tuple[AttentionLayers, ...]
     tensors: tuple[Tensor, ...]
     source: str
+    rotary: tuple[RotaryCache, ...] = ()
+    other_buffer_bytes: int = 0  # further buffers every rank holds (vision positions, normalisers)
+    tp_divides: tuple[tuple[str, int], ...] = ()  # named sizes that tp must divide besides attention heads
 
     @property
     def parameters(self) -> int:
