@@ -50,7 +50,7 @@ class InputError(RecommenderError):
 
 
 class NotModelledError(InputError):
-    """An architecture, attention kind or option that is known not to be modelled: refused by name, never approximated."""
+    """An architecture, attention kind or option that is not modelled: refused by name, never approximated."""
 
 
 def nearest(word: str, choices: Iterable[str], count: int = 1) -> list[str]:

@@ -43,7 +43,7 @@ def parse_tokens(text: str | int) -> int:
 
 
 def micro_usd(amount: str | int | Decimal) -> int:
-    """Micro-dollars from a dollar amount written in decimal. Raises ValueError where it is finer than a micro-dollar."""
+    """Micro-dollars from a decimal dollar amount. Raises ValueError where it is finer than a micro-dollar."""
     try:
         micro = Decimal(str(amount)) * MICRO
     except InvalidOperation:

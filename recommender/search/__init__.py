@@ -1,0 +1,1 @@
+"""What is best: candidates, solver, ranking, ladder, refusals."""

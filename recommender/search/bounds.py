@@ -1,0 +1,71 @@
+"""Which columns can be part of one of the k best purchases, and how often: exact pruning before the solver."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from recommender.search.problem import Integers, Problem
+
+FAR = np.iinfo(np.int64).max // 4
+
+
+def reachable(problem: Problem, tier: int, plans: int) -> Integers:
+    """The most instances of each column that a purchase among the `plans` best can hold; 0 where none can.
+
+    A column needs no more instances than serve the demand alone at its weakest useful setting. Where prices are known,
+    a purchase that holds the column costs at least the column plus the rest of the demand at its group's best price per
+    request; above the cost of `plans` distinct one-column purchases it cannot be listed.
+    """
+    usable = [s for s in range(len(problem.rank)) if problem.tier[s] <= tier]
+    capacity = problem.capacity[:, usable]
+    alone = _alone(problem.demand, capacity, np.array(problem.minimum, dtype=np.int64))
+    most: Integers = np.where(alone < FAR, alone, 0).max(axis=1, initial=0)
+    if not problem.priced:
+        return most
+    prices = np.array(problem.prices, dtype=np.int64)
+    ceiling = _ceiling(problem, tier, plans)
+    if ceiling >= FAR:
+        return most
+    floor = _floor(problem, capacity, prices)
+    affordable = np.where(prices > 0, ceiling // np.maximum(prices, 1), most)
+    pruned: Integers = np.where(floor <= ceiling, np.minimum(most, affordable), 0)
+    return pruned
+
+
+def _alone(demand: int, capacity: Integers, minimum: Integers) -> Integers:
+    """Instances of each column that serve the demand alone, per setting; FAR where it never does."""
+    needed = np.where(capacity > 0, -(-demand // np.maximum(capacity, 1)), FAR)
+    return np.where(needed < FAR, np.maximum(needed, minimum[:, None]), FAR)
+
+
+def _ceiling(problem: Problem, tier: int, plans: int) -> int:
+    """The cost of the `plans`-th cheapest one-column purchase listed in this tier; FAR where there are fewer."""
+    costs: list[int] = []
+    minimum = np.array(problem.minimum, dtype=np.int64)
+    alone = _alone(problem.demand, problem.capacity, minimum)
+    for column in np.flatnonzero((alone < FAR).any(axis=1)):
+        c = int(column)
+        for count in sorted({int(n) for n in alone[c] if n < FAR}):
+            shown = problem.best_settings({c: count})[0]
+            if problem.tier[shown] != tier or int(alone[c, shown]) != count or not problem.within_limits({c: count}):
+                continue
+            costs.append(count * problem.prices[c])
+    return sorted(costs)[plans - 1] if 0 < plans <= len(costs) else FAR
+
+
+def _floor(problem: Problem, capacity: Integers, prices: Integers) -> Integers:
+    """The least cost of any purchase that holds each column, by the best price per request around it."""
+    floor = np.full(len(prices), FAR, dtype=np.float64)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        per_request = np.where(capacity > 0, prices[:, None] / capacity, np.inf)
+    for group in problem.groups:
+        inside = np.array(group, dtype=np.int64)
+        if not len(inside):
+            continue
+        best = per_request[inside].min(axis=0)
+        rest = np.maximum(problem.demand - capacity[inside], 0)
+        with np.errstate(invalid="ignore"):
+            cost = prices[inside, None] + np.where(rest > 0, rest * best[None, :], 0.0)
+        cost = np.where(capacity[inside] > 0, cost, np.inf).min(axis=1)
+        floor[inside] = np.minimum(floor[inside], cost)
+    return np.floor(np.minimum(floor, float(FAR)) * (1 - 1e-12)).astype(np.int64)

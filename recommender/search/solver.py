@@ -1,0 +1,183 @@
+"""CP-SAT chooses: the k best irreducible purchases of a Problem, each proven.
+
+One integer per column (instances), one Boolean per setting (shown at it) and per group. A purchase is shown at the
+mildest setting that serves the demand. After each find one clause forbids the purchase and everything that contains it
+at the same or dearer rungs, so what is found next is again irreducible: whatever contains a cheaper purchase that
+already serves the demand could lose an instance. Rounds end at the first that is not proven.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from ortools.sat.python import cp_model
+
+from recommender.search.bounds import reachable
+from recommender.search.problem import Bought, Problem, listed, order
+
+SEED = 20260901
+DETERMINISTIC_LIMIT = 60.0  # CP-SAT's own units, over all rounds; the same on every machine
+MOST_TIES = 256
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """Purchases in rank order. `proven` of them are certain; `bound` is the proven least cost."""
+
+    status: str  # optimal | feasible | infeasible | unknown
+    purchases: tuple[Bought, ...]
+    proven: int
+    bound: int | None
+    deterministic_time: float
+
+
+def solve(problem: Problem, plans: int, limit: float = DETERMINISTIC_LIMIT) -> Solution:
+    """The `plans` best purchases, tier by tier (one tier unless quality comes first)."""
+    found: list[Bought] = []
+    spent, proven, first_bound, complete = 0.0, 0, None, True
+    for tier in sorted(set(problem.tier)):
+        search = _Search(problem, tier, plans - len(found), found)
+        complete = search.run(limit - spent)
+        spent += search.spent
+        if first_bound is None:
+            first_bound = search.first_bound
+        found += search.found
+        proven += len(search.found) if complete else search.proven
+        if len(found) >= plans or not complete:
+            break
+    found.sort(key=lambda bought: order(problem, bought))
+    found = found[:plans]
+    if not found:
+        return Solution("infeasible" if complete else "unknown", (), 0, first_bound, spent)
+    status = "optimal" if proven else "feasible"
+    return Solution(status, tuple(found), min(proven, len(found)), first_bound, spent)
+
+
+class _Search:
+    """The rounds of one tier on one growing model."""
+
+    def __init__(self, problem: Problem, tier: int, plans: int, before: list[Bought]) -> None:
+        self.problem, self.tier, self.plans = problem, tier, plans
+        self.settings = [s for s in range(len(problem.rank)) if problem.tier[s] <= tier]
+        self.upper = reachable(problem, tier, plans)
+        self.columns = [c for c in range(len(problem.names)) if self.upper[c] > 0]
+        self.found: list[Bought] = []
+        self.proven, self.spent = 0, 0.0
+        self.first_bound: int | None = None
+        self.model = cp_model.CpModel()
+        self._purchase()
+        self._settings()
+        self._limits()
+        self._objective()
+        for bought in before:
+            self._forbid(bought)
+
+    def run(self, limit: float) -> bool:
+        """Rounds until enough is found, ties of the last included; whether every round was proven."""
+        if not self.columns:
+            return True
+        while not self._enough():
+            status, counts, bound = self._round(limit - self.spent)
+            if status == cp_model.INFEASIBLE:
+                return True
+            if self.first_bound is None:
+                self.first_bound = bound
+            if counts is None:
+                return False
+            bought = listed(self.problem, counts)
+            self.found.append(bought)
+            if status != cp_model.OPTIMAL:
+                return False
+            self.proven += 1
+            self._forbid(bought)
+        return True
+
+    def _enough(self) -> bool:
+        """Whether the last find is dearer than the last wanted one, so that no tie is missing."""
+        if len(self.found) <= self.plans:
+            return False
+        if len(self.found) >= self.plans + MOST_TIES:
+            return True
+        return self._value(self.found[-1]) > self._value(self.found[self.plans - 1])
+
+    def _value(self, bought: Bought) -> int:
+        if self.problem.priced:
+            return bought.cost
+        return self.problem.rank[bought.setting] * self.rung_weight + bought.gpus
+
+    def _purchase(self) -> None:
+        """Counts per column, within its minimum, all from one group."""
+        model, problem = self.model, self.problem
+        self.count = {c: model.new_int_var(0, int(self.upper[c]), f"x{c}") for c in self.columns}
+        groups = [frozenset(group) & set(self.columns) for group in problem.groups]
+        groups = [group for group in dict.fromkeys(groups) if group]
+        inside = [model.new_bool_var(f"g{i}") for i in range(len(groups))]
+        model.add_exactly_one(inside) if inside else None
+        for c in self.columns:
+            bought = model.new_bool_var(f"z{c}")
+            model.add(self.count[c] >= max(1, problem.minimum[c])).only_enforce_if(bought)
+            model.add(self.count[c] == 0).only_enforce_if(~bought)
+            member = [inside[i] for i, group in enumerate(groups) if c in group]
+            if len(member) < len(groups):
+                model.add_bool_or([~bought, *member])
+
+    def _settings(self) -> None:
+        """The setting shown: feasible, and no milder one is."""
+        model, problem = self.model, self.problem
+        self.shown = {s: model.new_bool_var(f"s{s}") for s in self.settings}
+        model.add_exactly_one(self.shown.values())
+        feasible = {}
+        for s in self.settings:
+            feasible[s] = model.new_bool_var(f"f{s}")
+            served = sum(int(problem.capacity[c, s]) * self.count[c] for c in self.columns)
+            model.add(served >= problem.demand).only_enforce_if(feasible[s])
+            model.add(served <= problem.demand - 1).only_enforce_if(~feasible[s])
+            model.add_implication(self.shown[s], feasible[s])
+        for s in self.settings:
+            for milder in self.settings:
+                if (problem.tier[milder], problem.rank[milder]) < (problem.tier[s], problem.rank[s]):
+                    model.add_implication(self.shown[s], ~feasible[milder])
+            if problem.tier[s] < self.tier:
+                model.add(self.shown[s] == 0)
+
+    def _limits(self) -> None:
+        for limit in self.problem.limits:
+            self.model.add(sum(limit.weights[c] * self.count[c] for c in self.columns) <= limit.bound)
+
+    def _objective(self) -> None:
+        """Cost where anything is priced; otherwise rungs, then GPUs."""
+        problem = self.problem
+        gpus = sum(problem.gpus[c] * self.count[c] for c in self.columns)
+        self.rung_weight = 1 + sum(problem.gpus[c] * int(self.upper[c]) for c in self.columns)
+        if problem.priced:
+            self.model.minimize(sum(problem.prices[c] * self.count[c] for c in self.columns))
+        else:
+            rungs = sum(problem.rank[s] * self.shown[s] for s in self.settings)
+            self.model.minimize(rungs * self.rung_weight + gpus)
+
+    def _forbid(self, bought: Bought) -> None:
+        """No later purchase contains this one at the same or dearer rungs."""
+        problem, model = self.problem, self.model
+        shown_at = (problem.tier[bought.setting], problem.rank[bought.setting])
+        clause = [self.shown[s] for s in self.settings if (problem.tier[s], problem.rank[s]) < shown_at]
+        for column, count in bought.counts:
+            if column not in self.count:
+                return  # a purchase with this column is out of reach here anyway
+            fewer = model.new_bool_var("")
+            model.add(self.count[column] <= count - 1).only_enforce_if(fewer)
+            clause.append(fewer)
+        model.add_bool_or(clause)
+
+    def _round(self, limit: float) -> tuple[object, dict[int, int] | None, int | None]:
+        solver = cp_model.CpSolver()
+        solver.parameters.num_workers = 1
+        solver.parameters.random_seed = SEED
+        solver.parameters.max_deterministic_time = max(limit, 0.01)
+        status = solver.solve(self.model)
+        self.spent += solver.response_proto.deterministic_time
+        if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
+            return status, None, None
+        counts = {c: int(solver.value(self.count[c])) for c in self.columns}
+        bound = int(np.ceil(solver.best_objective_bound - 1e-6)) if self.problem.priced else 0
+        return status, {c: n for c, n in counts.items() if n}, bound
