@@ -15,8 +15,8 @@ class Tensor:
     """One kind of parameter matrix (or vector: `inputs` 1), repeated `count` times over the whole model.
 
     `split` says what tensor parallelism does with it: shard the outputs or the inputs, shard whole KV heads (each
-    rank keeps at least one, so they are replicated once tp exceeds them), shard the padded vocabulary, or keep a copy on
-    each GPU (`none`). The experts of a mixture are sharded alike inside each expert, or whole under expert parallelism.
+    rank keeps at least one, so they are replicated once tp exceeds them), shard the padded vocabulary, or keep a
+    copy on each GPU (`none`). The experts of a mixture are sharded alike inside each expert, or whole under expert parallelism.
     `quantised` says whether the engine stores it in fewer bits under a quantised checkpoint that does not exempt it.
     `module` is the engine's layer that holds it: tensors of one module (q, k and v) are one fused matrix there.
     `layers` are the decoder layers that have it, for pipeline stages; empty outside of the layers. `experts` is the
@@ -49,8 +49,8 @@ class Tensor:
 class StateTensor:
     """One recurrent tensor a linear (Mamba, GDN, KDA) layer keeps for each request, whatever its length.
 
-    A rank holds `sharded // tp + max(1, groups // tp) * elements_per_group` elements: Mamba-2 groups are replicated once
-    tp exceeds them; other layers have no groups (`elements_per_group` 0).
+    A rank holds `sharded // tp + max(1, groups // tp) * elements_per_group` elements: Mamba-2 groups are replicated
+    once tp exceeds them; other layers have no groups (`elements_per_group` 0).
     `dtype` is `auto` (the model's 16-bit dtype unless the engine is told otherwise) or a dtype the config demands.
     """
 

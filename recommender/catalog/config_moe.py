@@ -1,0 +1,139 @@
+"""Which layers are mixtures of experts and what those hold, by model class."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from recommender.catalog.config_fields import Fields
+from recommender.catalog.config_layers import dense_mlp, linear, routed_experts, router
+from recommender.catalog.models import LayerIndices, Tensor
+
+_MOST_EXPERTS = 2**16
+
+
+@dataclass(frozen=True, slots=True)
+class Mixture:
+    """The feed-forward side of a mixture-of-experts model."""
+
+    experts: int
+    experts_per_token: int
+    intermediate: int
+    tensors: tuple[Tensor, ...]
+    dense_layers: LayerIndices  # the layers with an ordinary MLP instead
+
+
+def _experts(fields: Fields) -> int:
+    return fields.integer("num_experts", "num_local_experts", "n_routed_experts", most=_MOST_EXPERTS)
+
+
+def _per_token(fields: Fields, default: int | None = None) -> int:
+    names = ("num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_topk")
+    return fields.integer(*names, default=default, most=_MOST_EXPERTS)
+
+
+def _mixtral(fields: Fields, hidden: int, layers: int) -> Mixture:
+    """Every layer a mixture, experts as wide as intermediate_size says, the router in 16 bit."""
+    intermediate, experts = fields.integer("intermediate_size"), _experts(fields)
+    every = range(layers)
+    tensors = [
+        *routed_experts(hidden, intermediate, experts, every),
+        *router(hidden, experts, every),
+    ]
+    return Mixture(experts, _per_token(fields, 2), intermediate, tuple(tensors), range(0))
+
+
+def _sparse_layers(fields: Fields, layers: int) -> tuple[LayerIndices, LayerIndices]:
+    """(mixture layers, dense layers) by decoder_sparse_step and mlp_only_layers, as Qwen writes them."""
+    step = fields.integer("decoder_sparse_step", default=1)
+    only_dense = set(fields.sequence("mlp_only_layers"))
+    sparse = tuple(i for i in range(layers) if i not in only_dense and (i + 1) % step == 0)
+    if len(sparse) == layers:
+        return range(layers), range(0)
+    return sparse, tuple(i for i in range(layers) if i not in set(sparse))
+
+
+def _qwen_moe(fields: Fields, hidden: int, layers: int, quantised_router: bool) -> Mixture:
+    """Qwen's mixtures, with a gated shared expert where the config has one."""
+    intermediate, experts = fields.integer("moe_intermediate_size"), _experts(fields)
+    shared = fields.integer("shared_expert_intermediate_size", default=0, least=0)
+    sparse, dense = _sparse_layers(fields, layers)
+    tensors = [
+        *routed_experts(hidden, intermediate, experts, sparse),
+        *router(hidden, experts, sparse, quantised=quantised_router),
+    ]
+    if shared:
+        tensors += dense_mlp(hidden, shared, sparse, group="shared_experts", prefix="mlp.shared_expert")
+        tensors += linear(
+            "router",
+            "mlp.shared_expert_gate",
+            "mlp.shared_expert_gate",
+            1,
+            hidden,
+            sparse,
+            split="none",
+            quantised=False,
+        )
+    return Mixture(experts, _per_token(fields, 8), intermediate, tuple(tensors), dense)
+
+
+def _qwen2_moe(fields: Fields, hidden: int, layers: int) -> Mixture:
+    return _qwen_moe(fields, hidden, layers, quantised_router=False)
+
+
+def _qwen3_moe(fields: Fields, hidden: int, layers: int) -> Mixture:
+    return _qwen_moe(fields, hidden, layers, quantised_router=True)
+
+
+def shared_and_routed(
+    fields: Fields, hidden: int, layers: int, *, router_bytes: int | None, bias_bytes: int | None
+) -> Mixture:
+    """The first layers dense, the others routed plus always-on shared experts (DeepSeek's form, also GLM's)."""
+    intermediate, experts = fields.integer("moe_intermediate_size"), _experts(fields)
+    first = fields.integer("first_k_dense_replace", default=0, least=0)
+    shared = fields.integer("n_shared_experts", "num_shared_experts", default=0, least=0)
+    step = fields.integer("moe_layer_freq", default=1)
+    sparse: LayerIndices = range(min(first, layers), layers)
+    if step > 1:
+        sparse = tuple(i for i in sparse if i % step == 0)
+    dense = tuple(i for i in range(layers) if i not in set(sparse))
+    tensors = [
+        *routed_experts(hidden, intermediate, experts, sparse),
+        *router(hidden, experts, sparse, element_bytes=router_bytes, bias_bytes=bias_bytes),
+    ]
+    if shared:
+        width = shared * intermediate
+        tensors += dense_mlp(hidden, width, sparse, group="shared_experts", prefix="mlp.shared_experts")
+    return Mixture(experts, _per_token(fields, 8), intermediate, tuple(tensors), dense)
+
+
+def _glm4_moe(fields: Fields, hidden: int, layers: int) -> Mixture:
+    return shared_and_routed(fields, hidden, layers, router_bytes=4, bias_bytes=4)
+
+
+def _minimax_m2(fields: Fields, hidden: int, layers: int) -> Mixture:
+    """Every layer a mixture, router and its bias in float32."""
+    intermediate, experts = fields.integer("intermediate_size"), _experts(fields)
+    bias_bytes = 4 if fields.flag("use_routing_bias") else None
+    every = range(layers)
+    tensors = [
+        *routed_experts(hidden, intermediate, experts, every),
+        *router(hidden, experts, every, element_bytes=4, bias_bytes=bias_bytes),
+    ]
+    return Mixture(experts, _per_token(fields), intermediate, tuple(tensors), range(0))
+
+
+MIXTURES: dict[str, Callable[[Fields, int, int], Mixture]] = {
+    "mixtral": _mixtral,
+    "qwen2_moe": _qwen2_moe,
+    "qwen3_moe": _qwen3_moe,
+    "glm4_moe": _glm4_moe,
+    "minimax_m2": _minimax_m2,
+    "granite_moe": _mixtral,
+    "olmoe": _mixtral,
+}
+
+
+def mixture(kind: str, fields: Fields, hidden: int, layers: int) -> Mixture:
+    """The mixture-of-experts side of a model of class kind `kind`."""
+    return MIXTURES[kind](fields, hidden, layers)

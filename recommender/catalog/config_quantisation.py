@@ -1,0 +1,184 @@
+"""How a checkpoint's config says its weights and KV cache are stored."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from recommender.catalog.config_fields import Fields
+from recommender.catalog.models import Quantisation
+from recommender.errors import Fault, NotModelledError
+
+_DTYPES = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float32": "bf16"}  # float32 is served as 16 bit
+_IGNORE_KEYS = ("modules_to_not_convert", "ignored_layers", "ignore", "exclude_modules")
+
+
+def plain_dtype(fields: Fields) -> str:
+    """bf16 or fp16: what the weights that are not quantised are served in."""
+    word = fields.text("torch_dtype", "dtype", default="bfloat16").removeprefix("torch.")
+    if word not in _DTYPES:
+        raise fields.fault(f"{word!r} is not a known dtype", "torch_dtype", ", ".join(_DTYPES))
+    return _DTYPES[word]
+
+
+def quantisation(config: Mapping[str, Any], fields: Fields) -> Quantisation | None:
+    """How the checkpoint stores its linear weights, or None where they are plain 16 bit."""
+    declared = _declared(config, fields)
+    if declared is None:
+        return None
+    method = declared.text("quant_method")
+    if "quant_algo" in declared and method in ("", "modelopt", "modelopt_fp4"):
+        return _modelopt(declared)
+    if method not in _READERS:
+        raise NotModelledError(
+            Fault(f"quantisation method {method!r} is not modelled", file=fields.where, key="quantization_config")
+        )
+    return _READERS[method](declared)
+
+
+def kv_declared(config: Mapping[str, Any], fields: Fields) -> str | None:
+    """The KV-cache dtype a checkpoint asks for when the engine is left to choose: `fp8`, or None."""
+    for declared in _declarations(config, fields):
+        if declared.text("kv_cache_quant_algo").upper() == "FP8":
+            return "fp8"
+        scheme = declared.inner("kv_cache_scheme")
+        if scheme.values and scheme.integer("num_bits", default=0, least=0) == 8:
+            return "fp8"
+    return None
+
+
+def _declarations(config: Mapping[str, Any], fields: Fields) -> list[Fields]:
+    """Every place that speaks of quantisation, the file hf_quant_config.json (its `quantization` part) first."""
+    found = []
+    for source in (config, fields.values):
+        for key in ("_hf_quant_config", "hf_quant_config"):
+            outer = source.get(key)
+            if isinstance(outer, Mapping) and isinstance(outer.get("quantization"), Mapping):
+                found.append(Fields(outer["quantization"], fields.where))
+    for source in (config, fields.values):
+        inner = source.get("quantization_config")
+        if isinstance(inner, Mapping) and inner:
+            found.append(Fields(inner, fields.where))
+    return found
+
+
+def _declared(config: Mapping[str, Any], fields: Fields) -> Fields | None:
+    found = _declarations(config, fields)
+    return found[-1] if found else None
+
+
+def _ignored(declared: Fields) -> tuple[str, ...]:
+    found = declared.raw(*_IGNORE_KEYS)
+    if found is None:
+        return ()
+    names = declared.sequence(found[0])
+    return tuple(str(name) for name in names)
+
+
+def exempts_router(ignored: tuple[str, ...]) -> bool:
+    """Whether a list of modules left in 16 bit covers the routers."""
+    return any(name.removesuffix("$").rstrip("*.").endswith("gate") or "router" in name for name in ignored)
+
+
+def _fp8(declared: Fields) -> Quantisation:
+    block = declared.sequence("weight_block_size")
+    ignored = _ignored(declared)
+    return Quantisation(
+        dtype="fp8",
+        method="fp8_block" if block else "fp8",
+        bits=8,
+        group_size=_block_size(declared, block) if block else None,
+        ignored=ignored,
+        quantises_router=not exempts_router(ignored),
+        static_inputs=declared.text("activation_scheme", default="dynamic") == "static",
+    )
+
+
+def _block_size(declared: Fields, block: list[Any]) -> int:
+    if len(block) != 2 or block[0] != block[1] or not isinstance(block[0], int) or not 0 < block[0] <= 2**16:
+        raise NotModelledError(
+            Fault(f"FP8 blocks of {block!r} are not modelled", file=declared.where, key="weight_block_size")
+        )
+    return block[0]
+
+
+def _packed(declared: Fields) -> Quantisation:
+    method = declared.text("quant_method")
+    bits = declared.integer("bits", "w_bit", default=4, most=8)
+    ignored = _ignored(declared)
+    return Quantisation(
+        dtype="int8" if bits == 8 else "int4",
+        method=method,
+        bits=bits,
+        group_size=declared.integer("group_size", "q_group_size", default=128, least=-1),
+        ignored=ignored,
+        quantises_router=not exempts_router(ignored),
+        zero_points=True,
+    )
+
+
+def _compressed_tensors(declared: Fields) -> Quantisation:
+    groups = [group for group in declared.mapping("config_groups").values() if isinstance(group, Mapping)]
+    if len(groups) != 1:
+        raise NotModelledError(
+            Fault(f"{len(groups)} groups of schemes are not modelled", file=declared.where, key="config_groups")
+        )
+    group = Fields(groups[0], declared.where)
+    weights, inputs = group.inner("weights"), group.inner("input_activations")
+    bits, kind = weights.integer("num_bits", most=16), weights.text("type", default="int")
+    strategy = weights.text("strategy", default="tensor")
+    ignored = _ignored(declared)
+    size = weights.integer("group_size", default=0, least=-1)
+    return Quantisation(
+        dtype=_compressed_dtype(declared, kind, bits),
+        method=f"compressed-tensors:{strategy}",
+        bits=bits,
+        group_size=size if size > 0 else _compressed_block(weights, strategy),
+        ignored=ignored,
+        quantises_router=not exempts_router(ignored),
+        static_inputs=bool(inputs.values) and not inputs.flag("dynamic", default=True),
+        zero_points=not weights.flag("symmetric", default=True),
+    )
+
+
+def _compressed_block(weights: Fields, strategy: str) -> int | None:
+    block = weights.sequence("block_structure")
+    return _block_size(weights, block) if strategy == "block" and block else None
+
+
+def _compressed_dtype(declared: Fields, kind: str, bits: int) -> str:
+    words = {("float", 8): "fp8", ("int", 8): "int8", ("int", 4): "int4", ("float", 4): "nvfp4"}
+    if (kind, bits) not in words:
+        raise NotModelledError(
+            Fault(f"{bits}-bit {kind} weights are not modelled", file=declared.where, key="config_groups")
+        )
+    return words[kind, bits]
+
+
+def _modelopt(declared: Fields) -> Quantisation:
+    algorithm = declared.text("quant_algo").upper()
+    ignored = _ignored(declared)
+    exempt = exempts_router(ignored)
+    if algorithm == "FP8":
+        return Quantisation("fp8", "modelopt", 8, None, ignored, not exempt, static_inputs=True)
+    if algorithm in ("NVFP4", "FP4"):
+        size = declared.integer("group_size", default=16)
+        return Quantisation("nvfp4", "modelopt", 4, size, ignored, not exempt, static_inputs=True)
+    raise NotModelledError(
+        Fault(f"modelopt algorithm {algorithm!r} is not modelled", file=declared.where, key="quant_algo")
+    )
+
+
+def _mxfp4(declared: Fields) -> Quantisation:
+    return Quantisation("mxfp4", "mxfp4", 4, 32, _ignored(declared))
+
+
+_READERS = {
+    "fp8": _fp8,
+    "awq": _packed,
+    "gptq": _packed,
+    "awq_marlin": _packed,
+    "gptq_marlin": _packed,
+    "compressed-tensors": _compressed_tensors,
+    "mxfp4": _mxfp4,
+}
