@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
 from recommender.workload.lengths import Lengths
+
+ENGINE_VERSION = "0.33.0"  # of vLLM; the default changes only with an entry in the changelog
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +98,7 @@ class Scenario:
     forbidden_rungs: frozenset[str] = frozenset()  # max_model_len | kv_dtype | weights | gpus
     rank: str = "cost"  # cost | quality_first
     engine: str = "vllm"
-    engine_version: str = "0.33.0"
+    engine_version: str = ENGINE_VERSION
     gpu_memory_utilization: Decimal | None = None
     enforce_eager: bool = False
     max_num_batched_tokens: int | None = None
@@ -105,3 +108,17 @@ class Scenario:
     group_by: str | None = None  # gpu | provider | region
     catalog_overlays: tuple[str, ...] = ()
     defaults: tuple[tuple[str, Any], ...] = ()
+
+
+def load_scenario(path: str | Path) -> Scenario:
+    """The scenario in a YAML file. Raises InputError with every fault, each with its line."""
+    from recommender.scenario_file.load import load
+
+    return load(path).scenario
+
+
+def load_variants(path: str | Path) -> dict[str, Scenario]:
+    """The named variants in a YAML file, each the base with its patch applied. Raises InputError with every fault."""
+    from recommender.scenario_file.load import load
+
+    return load(path).variants

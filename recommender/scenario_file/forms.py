@@ -1,0 +1,203 @@
+"""The shape of a scenario file: its keys, their kinds, bounds and defaults. Nothing but the border uses it."""
+
+from __future__ import annotations
+
+from datetime import date
+from decimal import Decimal
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from recommender.catalog.offers import MARKETS, SEGMENTS
+from recommender.scenario import ENGINE_VERSION, Search
+from recommender.scenario_file.values import Day, Many, Money, Name, Number, Switch, Tokens, Version, Whole, Word
+
+WEIGHTS = ("bf16", "fp16", "fp8", "int8", "int4", "nvfp4", "mxfp4")
+RUNGS = ("max_model_len", "kv_dtype", "weights", "gpus")
+
+_ONE_LENGTH_FORM: dict[str, Any] = {
+    "minProperties": 1,
+    "maxProperties": 1,
+    "propertyNames": {"enum": ["fixed", "quantiles", "histogram", "parametric", "preset", "trace", "prometheus"]},
+}
+_CARDS = Whole(1, 10**7)
+_GPU, _PROVIDER, _REGION = Name("a GPU of the catalog"), Name("a provider of the catalog"), Name("a region")
+_INSTANCE_TYPE = Name("an instance type of the catalog")
+
+
+class Form(BaseModel):
+    """A mapping in which unknown keys are faults."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+class WorkloadForm(Form):
+    """What is asked of the model."""
+
+    concurrency: Annotated[int, Whole(1, 10**7)]
+    """Requests at once."""
+    lengths: Annotated[dict[str, Any], Field(json_schema_extra=_ONE_LENGTH_FORM)]
+    """How long the requests are, in exactly one form: fixed | quantiles | histogram | parametric | preset."""
+
+
+class SizingForm(Form):
+    """How concurrency becomes a need of KV cache."""
+
+    mode: Annotated[str, Word(("worst_case", "statistical", "trace_replay"))] = "worst_case"
+    """Must be written where lengths are a distribution."""
+    epsilon: Annotated[Decimal, Number("0", "0.5", "a risk", above=True)] = Decimal("0.01")
+    """The risk that statistical sizing takes."""
+
+
+class SlaForm(Form):
+    """The service level."""
+
+    served_share: Annotated[Decimal, Number("0", "1", "a share", above=True)] = Decimal(1)
+    """Share of requests that must not exceed max_model_len."""
+
+
+class SearchForm(Form):
+    """What may be bought and how it may be run. An absent list means everything the other keys allow."""
+
+    gpus: Annotated[tuple[str, ...] | None, Many(_GPU)] = None
+    """GPU names."""
+    providers: Annotated[tuple[str, ...] | None, Many(_PROVIDER)] = None
+    """Provider names."""
+    segments: Annotated[tuple[str, ...], Many(Word(SEGMENTS))] = Search().segments
+    """Kinds of seller."""
+    regions: Annotated[tuple[str, ...] | None, Many(_REGION)] = None
+    """Regions as providers name them."""
+    markets: Annotated[tuple[str, ...], Many(Word(MARKETS))] = Search().markets
+    """Ways of paying."""
+    offers: Annotated[str, Word(("listed", "all"))] = "listed"
+    """`all` adds indicative prices."""
+    placement: Annotated[str, Word(("one_region", "one_provider", "anywhere"))] = "one_region"
+    """How far apart replicas may stand."""
+    uniform_precision: Annotated[bool, Switch()] = True
+    """One weight and one KV dtype for all replicas."""
+    linear_sizes: Annotated[bool, Switch()] = False
+    """Also assume 2, 4 and 8 GPUs at n times the price of a 1-GPU listing."""
+    max_gpus: Annotated[int | None, _CARDS] = None
+    """The most GPUs in all."""
+    weights: Annotated[tuple[str, ...] | None, Many(Word(WEIGHTS))] = None
+    """Weight dtypes."""
+    kv_dtypes: Annotated[tuple[str, ...] | None, Many(Word(("auto", "fp8")))] = None
+    """KV cache dtypes."""
+    tp: Annotated[tuple[int, ...] | None, Many(Whole(1, 1024))] = None
+    """Tensor-parallel sizes."""
+    plans: Annotated[int, Whole(1, 1000)] = 10
+    """Ranked plans to list."""
+    max_price_age_days: Annotated[int, Whole(0, 36500)] = 90
+    """Older prices are warned about."""
+
+
+class AdjustmentsForm(Form):
+    """Which rungs of the ladder may be taken; give one of the two."""
+
+    allow: Annotated[tuple[str, ...] | None, Many(Word(RUNGS))] = None
+    """Only these rungs."""
+    forbid: Annotated[tuple[str, ...] | None, Many(Word(RUNGS))] = None
+    """All rungs but these."""
+
+
+class StockForm(Form):
+    """No more than so many instances of the offers that match every given field."""
+
+    instances: Annotated[int, Whole(0, 10**7)]
+    """Instances that can be had."""
+    provider: Annotated[str | None, _PROVIDER] = None
+    """Of this provider."""
+    instance_type: Annotated[str | None, _INSTANCE_TYPE] = None
+    """Of this type."""
+    gpu: Annotated[str | None, _GPU] = None
+    """With this GPU."""
+    region: Annotated[str | None, _REGION] = None
+    """In this region."""
+
+
+class QuotaForm(Form):
+    """No more than so many GPUs in the offers that match every given field."""
+
+    gpus: Annotated[int, Whole(0, 10**7)]
+    """GPUs that may be used."""
+    provider: Annotated[str | None, _PROVIDER] = None
+    """Of this provider."""
+    region: Annotated[str | None, _REGION] = None
+    """In this region."""
+    gpu: Annotated[str | None, _GPU] = None
+    """Of this GPU."""
+    instance_type: Annotated[str | None, _INSTANCE_TYPE] = None
+    """In this instance type."""
+
+
+class LimitsForm(Form):
+    """Limits on the whole purchase."""
+
+    usd_per_month: Annotated[Decimal | None, Money()] = None
+    """Budget; a month is 730 hours."""
+    watts: Annotated[int | None, Whole(1, 10**10)] = None
+    """Sum of the boards' power limits."""
+    stock: list[StockForm] = []
+    """What can be had, in instances."""
+    quota: list[QuotaForm] = []
+    """What may be used, in GPUs."""
+
+
+class HardwareForm(Form):
+    """Cards one has."""
+
+    gpu: Annotated[str, _GPU]
+    """The card."""
+    gpus_per_instance: Annotated[int, Whole(1, 1024)]
+    """Cards in one machine."""
+    count: Annotated[int, _CARDS]
+    """Cards in all."""
+    usd_per_hour: Annotated[Decimal | None, Money()] = None
+    """Cost of one machine, where known."""
+    ram_gb: Annotated[Decimal | None, Number("0", "1000000", "GB", above=True)] = None
+    """Host memory of one machine, in GB."""
+
+
+class ScenarioForm(Form):
+    """One question."""
+
+    model: Annotated[str, Name("a model of the catalog")]
+    """Hugging Face id or alias."""
+    workload: WorkloadForm
+    """What is asked of it."""
+    sizing: SizingForm = Field(default_factory=SizingForm)
+    """How concurrency becomes a need of KV cache."""
+    sla: SlaForm = Field(default_factory=SlaForm)
+    """The service level."""
+    search: SearchForm = Field(default_factory=SearchForm)
+    """What may be bought and how it may be run."""
+    adjustments: AdjustmentsForm = Field(default_factory=AdjustmentsForm)
+    """Rungs of the ladder that may be taken."""
+    rank: Annotated[str, Word(("cost", "quality_first"))] = "cost"
+    """What comes first."""
+    limits: LimitsForm = Field(default_factory=LimitsForm)
+    """Budget, power, stock and quota."""
+    hardware: list[HardwareForm] = []
+    """Own cards, searched instead of offers."""
+    engine: Annotated[str, Word(("vllm", "sglang", "tensorrt-llm"))] = "vllm"
+    """Inference engine."""
+    engine_version: Annotated[str, Version()] = ENGINE_VERSION
+    """Whose rules and constants apply."""
+    gpu_memory_utilization: Annotated[Decimal | None, Number("0", "1", "a share", above=True)] = None
+    """Share of GPU memory the engine takes; absent: the engine version's own."""
+    enforce_eager: Annotated[bool, Switch()] = False
+    """Run without CUDA graphs."""
+    max_num_batched_tokens: Annotated[int | None, Tokens()] = None
+    """Tokens of one engine step; absent: the engine's own for the card."""
+    memory_model: Annotated[str, Word(("vllm", "article"))] = "vllm"
+    """`article` is the flat 2 GB rule."""
+    speed: Annotated[str, Word(("ignore", "model"))] = "ignore"
+    """Whether speed takes part in the choice."""
+    as_of: Annotated[date | None, Day()] = None
+    """Price date; absent: the catalog's newest."""
+    catalog: Annotated[tuple[str, ...], Many(Name("a path to a catalog overlay"))] = ()
+    """Overlays, relative to this file."""
+    group_by: Annotated[str | None, Word(("gpu", "provider", "region"))] = None
+    """List only the best plan of each."""
+    variants: dict[str, dict[str, Any]] = {}
+    """Named patches on this scenario, answered beside it."""

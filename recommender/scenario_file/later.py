@@ -1,0 +1,48 @@
+"""Keys and values that are known but not answered yet: refused by name, with what to use instead."""
+
+from __future__ import annotations
+
+from recommender.errors import Fault
+from recommender.scenario_file.document import Document, Trail
+
+_CONCURRENCY = "workload.concurrency, the requests at once"
+_SPEED = "no speed target: memory alone is planned, and each plan shows an upper bound of tokens per second"
+_TP = "search.tp"
+
+LATER_KEYS = {
+    "workloads": "`workload`, one model a scenario",
+    "workload.rate_per_s": _CONCURRENCY,
+    "workload.shared_prefix": "lengths that include the prefix",
+    "workload.lengths.prometheus": "quantiles, histogram or a cell file",
+    "workload.max_tokens": "lengths whose outputs are already cut",
+    "sla.ttft_ms": _SPEED,
+    "sla.tpot_ms": _SPEED,
+    "sla.percentile": _SPEED,
+    "sla.queueing": _CONCURRENCY,
+    "sla.output_tokens_per_s": _SPEED,
+    "sla.requests_per_s": _CONCURRENCY,
+    "search.pp": _TP,
+    "search.dp": _TP,
+    "search.ep": _TP,
+}
+LATER_VALUES = {
+    ("sizing", "mode"): (("statistical", "trace_replay"), "worst_case"),
+    ("engine",): (("sglang", "tensorrt-llm"), "vllm"),
+    ("speed",): (("model",), "ignore"),
+}
+
+
+def later_value_faults(document: Document) -> dict[Trail, Fault]:
+    """Values of the file that belong to a later version."""
+    faults: dict[Trail, Fault] = {}
+    for trail, (later, instead) in LATER_VALUES.items():
+        value = document.at(trail)
+        if isinstance(value, str) and value in later:
+            faults[trail] = document.fault(trail, f"{value} is not modelled yet", expected=instead)
+    return faults
+
+
+def later_key_fault(document: Document, trail: Trail) -> Fault | None:
+    """The refusal of a key that belongs to a later version; None where it is no such key."""
+    instead = LATER_KEYS.get(".".join(step for step in trail if isinstance(step, str)))
+    return document.fault(trail, "is not modelled yet", expected=instead) if instead else None
