@@ -1,0 +1,23 @@
+# What a contributor runs. Everything expects the project installed with its dev extra: pip install -e '.[dev]'
+.PHONY: test lint types bench docs slow all
+
+all: lint types test docs
+
+test:
+	pytest
+
+lint:
+	ruff check .
+	ruff format --check .
+
+types:
+	mypy
+
+docs:
+	pytest tests/docs
+
+slow:
+	pytest -m slow
+
+bench:
+	python tests/benchmarks/run.py
