@@ -75,11 +75,6 @@ def _ignored(declared: Fields) -> tuple[str, ...]:
     return tuple(str(name) for name in names)
 
 
-def exempts_router(ignored: tuple[str, ...]) -> bool:
-    """Whether a list of modules left in 16 bit covers the routers."""
-    return any(name.removesuffix("$").rstrip("*.").endswith("gate") or "router" in name for name in ignored)
-
-
 def _fp8(declared: Fields) -> Quantisation:
     block = declared.sequence("weight_block_size")
     ignored = _ignored(declared)
@@ -89,7 +84,6 @@ def _fp8(declared: Fields) -> Quantisation:
         bits=8,
         group_size=_block_size(declared, block) if block else None,
         ignored=ignored,
-        quantises_router=not exempts_router(ignored),
         static_inputs=declared.text("activation_scheme", default="dynamic") == "static",
     )
 
@@ -112,7 +106,6 @@ def _packed(declared: Fields) -> Quantisation:
         bits=bits,
         group_size=declared.integer("group_size", "q_group_size", default=128, least=-1),
         ignored=ignored,
-        quantises_router=not exempts_router(ignored),
         zero_points=True,
     )
 
@@ -135,7 +128,6 @@ def _compressed_tensors(declared: Fields) -> Quantisation:
         bits=bits,
         group_size=size if size > 0 else _compressed_block(weights, strategy),
         ignored=ignored,
-        quantises_router=not exempts_router(ignored),
         static_inputs=bool(inputs.values) and not inputs.flag("dynamic", default=True),
         zero_points=not weights.flag("symmetric", default=True),
     )
@@ -158,12 +150,11 @@ def _compressed_dtype(declared: Fields, kind: str, bits: int) -> str:
 def _modelopt(declared: Fields) -> Quantisation:
     algorithm = declared.text("quant_algo").upper()
     ignored = _ignored(declared)
-    exempt = exempts_router(ignored)
     if algorithm == "FP8":
-        return Quantisation("fp8", "modelopt", 8, None, ignored, not exempt, static_inputs=True)
+        return Quantisation("fp8", "modelopt", 8, None, ignored, static_inputs=True)
     if algorithm in ("NVFP4", "FP4"):
         size = declared.integer("group_size", default=16)
-        return Quantisation("nvfp4", "modelopt", 4, size, ignored, not exempt, static_inputs=True)
+        return Quantisation("nvfp4", "modelopt", 4, size, ignored, static_inputs=True)
     raise NotModelledError(
         Fault(f"modelopt algorithm {algorithm!r} is not modelled", file=declared.where, key="quant_algo")
     )

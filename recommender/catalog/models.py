@@ -16,7 +16,7 @@ class Tensor:
 
     `split` says what tensor parallelism does with it: shard the outputs or the inputs, shard whole KV heads (each
     rank keeps at least one, so they are replicated once tp exceeds them), shard the padded vocabulary, or keep a
-    copy on each GPU (`none`). The experts of a mixture are sharded alike inside each expert, or whole under expert parallelism.
+    copy on each GPU (`none`). Experts are sharded alike inside each expert, or whole under expert parallelism.
     `quantised` says whether the engine stores it in fewer bits under a quantised checkpoint that does not exempt it.
     `module` is the engine's layer that holds it: tensors of one module (q, k and v) are one fused matrix there.
     `layers` are the decoder layers that have it, for pipeline stages; empty outside of the layers. `experts` is the
@@ -116,7 +116,7 @@ class Quantisation:
 
     `ignored` names what stays in 16 bit besides embeddings, head, norms and router: parameter groups ("attention") or
     module patterns as checkpoints write them ("re:.*self_attn.*", "model.layers.0.mlp.down_proj", "*visual*").
-    `quantises_router`: the checkpoint's list does not exempt the router and the engine would quantise it.
+    `quantises_router`: routers are quantised too where the engine would; published checkpoints do not.
     `static_inputs`: activation scales are stored beside the weights. `zero_points`: the format stores them.
     """
 

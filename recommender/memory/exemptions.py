@@ -1,0 +1,56 @@
+"""Which layers of a quantised checkpoint stay in 16 bit, by the patterns it lists."""
+
+from __future__ import annotations
+
+import re
+from fnmatch import fnmatchcase
+
+from recommender.catalog.models import LayerIndices, Quantisation, Tensor
+from recommender.errors import NotModelledError
+
+_LONGEST_PATTERN = 300
+_REGEX = "re:"
+# A quantifier on a group can make matching exponential; checkpoints do not need one.
+_RISKY = re.compile(r"\)[*+{]")
+_DIGIT = re.compile(r"\d")
+
+
+def exempt_layers(tensor: Tensor, stored: Quantisation) -> LayerIndices:
+    """The layers in which `tensor` is left in 16 bit; all of them, or none, for most."""
+    if tensor.group == "router" and not stored.quantises_router:
+        return tensor.layers
+    patterns = [pattern for pattern in stored.ignored if pattern != "lm_head"]
+    if not patterns:
+        return range(0)
+    if not any(_DIGIT.search(pattern) for pattern in patterns):
+        first = tensor.layers[0] if len(tensor.layers) else 0
+        return tensor.layers if _is_exempt(tensor, first, patterns) else range(0)
+    return tuple(layer for layer in tensor.layers if _is_exempt(tensor, layer, patterns))
+
+
+def _is_exempt(tensor: Tensor, layer: int, patterns: list[str]) -> bool:
+    stem = f"model.layers.{layer}."
+    paths = (stem + tensor.name.removesuffix(".weight"), stem + tensor.module)
+    return any(pattern == tensor.group or any(matches(pattern, path) for path in paths) for pattern in patterns)
+
+
+def matches(pattern: str, path: str) -> bool:
+    """Whether a checkpoint's pattern names the module at `path`: a regular expression after `re:`, a wildcard, or a
+    dotted name that occurs in the path as a run of whole parts.
+    """
+    if len(pattern) > _LONGEST_PATTERN:
+        raise NotModelledError(f"a pattern of {len(pattern)} characters in the list of modules left in 16 bit")
+    if pattern.startswith(_REGEX):
+        return _expression(pattern.removeprefix(_REGEX)).match(path) is not None
+    if any(sign in pattern for sign in "*?["):
+        return fnmatchcase(path, pattern) or fnmatchcase(path, f"*.{pattern}")
+    return f".{pattern.removeprefix('language_model.')}." in f".{path}."
+
+
+def _expression(text: str) -> re.Pattern[str]:
+    if _RISKY.search(text):
+        raise NotModelledError(f"the regular expression {text!r} in the list of modules left in 16 bit")
+    try:
+        return re.compile(text)
+    except re.error as error:
+        raise NotModelledError(f"the regular expression {text!r} is broken: {error}") from None
