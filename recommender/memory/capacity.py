@@ -74,7 +74,8 @@ class Capacity:
     """One row per candidate, in the order asked.
 
     `sequences` is the largest max_num_seqs <= the limit at which that many requests fit (0: none, see `reason`);
-    `kv_cache_bytes` is what the engine leaves per GPU for KV cache when started so (with max_num_seqs 1 where none fits);
+    `kv_cache_bytes` is what the engine leaves per GPU for KV cache when started so (with max_num_seqs 1 where none
+    fits);
     `max_num_batched_tokens` is what the engine then uses.
     """
 
