@@ -81,6 +81,9 @@ def model_from_config(
         source=source,
         rotary=rotary_caches(fields, family, shape.heads.head_dim),
         other_buffer_bytes=family.embedding_scale_bytes,
+        mtp_layers=fields.integer(
+            "num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules", default=0, least=0
+        ),
     )
 
 

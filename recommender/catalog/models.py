@@ -176,6 +176,7 @@ class Model:
     source: str
     rotary: tuple[RotaryCache, ...] = ()
     other_buffer_bytes: int = 0  # further buffers every rank holds (vision positions, normalisers)
+    mtp_layers: int = 0  # speculative layers in the repository that are not loaded by default
     tp_divides: tuple[tuple[str, int], ...] = ()  # named sizes that tp must divide besides attention heads
 
     @property

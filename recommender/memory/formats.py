@@ -62,7 +62,7 @@ def linear_bytes(stored: Quantisation, at: Matrix) -> int:
         return at.outputs * (at.inputs // 2 + at.inputs // _group(stored)) + 2 * _FLOAT32 * len(at.widths)
     if scheme == "packed":
         shape = _SHAPE_VECTOR_BYTES if _is_compressed(stored) else 0
-        return _packed_bytes(stored, at, _group_of(stored, at.inputs)) + shape
+        return _packed_bytes(_with_zeros(stored), at, _group_of(stored, at.inputs)) + shape
     raise _unknown(stored)
 
 
@@ -171,12 +171,16 @@ def _packed_expert_bytes(stored: Quantisation, at: Experts) -> int:
     group = _group_of(stored, first.inputs)
     if second.inputs % group == 0 and first.inputs % max(group, _MARLIN_HIDDEN) == 0:
         biases = first.dtype_bytes * (first.outputs + second.outputs) if stored.method.startswith("gptq") else 0
-        return _packed_pair(stored, at, group) + biases
+        return _packed_pair(_with_zeros(stored), at, group) + biases
     while (second.inputs % group or first.inputs % group) and group > _SMALLEST_GROUP:
         group //= 2  # the engine falls back to its weight-only kernels with finer groups
-    if stored.method.startswith("gptq"):
-        stored = replace(stored, zero_points=False)  # which keep no zero points of a symmetric format
-    return _packed_pair(stored, at, group)
+    # ... and keep no zero points of GPTQ's symmetric format
+    return _packed_pair(replace(stored, zero_points=stored.method.startswith("awq")), at, group)
+
+
+def _with_zeros(stored: Quantisation) -> Quantisation:
+    """AWQ and GPTQ files always hold zero points, compressed-tensors only where the scheme is asymmetric."""
+    return stored if _is_compressed(stored) else replace(stored, zero_points=True)
 
 
 def _packed_pair(stored: Quantisation, at: Experts, group: int) -> int:

@@ -1,27 +1,33 @@
-"""Bytes of weights that one GPU holds: every tensor sharded as the engine shards it, in the format it is stored in.
-
-Sharding rules are those of vLLM 0.33.0: model_executor/layers/{linear,vocab_parallel_embedding}.py, fused_moe/layer.py
-and distributed/utils.py (pipeline stages).
-"""
+"""Bytes of weights that each GPU holds, and the ways a model's weights can be had in fewer bits."""
 
 from __future__ import annotations
 
-from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
-from itertools import groupby
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
 
-from recommender.catalog.models import Model, Quantisation, Tensor
-from recommender.errors import InputError
-from recommender.memory.exemptions import exempt_layers
-from recommender.memory.formats import Experts, Matrix, cache_scale_bytes, expert_bytes, linear_bytes
-from recommender.units import ceil_div, round_up
+from recommender.catalog.models import Checkpoint, Model, Quantisation
+from recommender.errors import InputError, NotModelledError
+from recommender.memory.shards import Held, Split, held
+from recommender.units import show_gb
 
-_VOCABULARY_PADDING = 64
-_ATTENTION_SCALE_BUFFERS_BYTES = 4 * 4  # q, k, v and softmax scales of each attention layer, float32
-_DTYPE_BYTES = 2
-_ATTENTION_WITH_SCALES = ("full", "sliding", "chunked", "mla")
+PLAIN = ("bf16", "fp16")
+BITS = {"bf16": 16, "fp16": 16, "fp8": 8, "int8": 8, "int4": 4, "nvfp4": 4, "mxfp4": 4}
+SIZE_KINDS = ("index", "repository", "log", "stated", "computed", "unknown")  # most trusted first
+_MEASURED = ("index", "repository", "log")
+# A file this near to the computed bytes holds what was computed: the rest is headers and rounding of stated sizes.
+_SAME_FILE = Fraction(3, 1000)
+_LEAST_RATIO = Fraction(4, 5)
+
+# What `--quantization fp8` makes of 16-bit weights: per-tensor FP8 linear layers (vLLM 0.33.0 quantization/online/).
+ONLINE_FP8 = Quantisation("fp8", "fp8", 8, None)
+# What llm-compressor's W4A16 and modelopt's NVFP4 recipes write by default: routers, head and embeddings in 16 bit.
+TO_MAKE = {
+    "fp8": Quantisation("fp8", "compressed-tensors:channel", 8, None),
+    "int8": Quantisation("int8", "compressed-tensors:channel", 8, None),
+    "int4": Quantisation("int4", "compressed-tensors:group", 4, 128),
+    "nvfp4": Quantisation("nvfp4", "modelopt", 4, 16, static_inputs=True),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +37,7 @@ class WeightBytes:
     stage: int
     groups: tuple[tuple[str, int], ...]  # parameter bytes by group, sorted by name
     buffer_bytes: int  # rotary tables and attention scales: not parameters, but counted by the engine's load line
+    source: str = "computed from the config"
 
     @property
     def parameter_bytes(self) -> int:
@@ -44,149 +51,180 @@ class WeightBytes:
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
-    """How the replica's GPUs share the model: `ep` is the size of the expert-parallel group, 1 for none."""
+class WeightChoice:
+    """One way to run a model. `how`: native | checkpoint (published) | online (quantised at load) | to_make.
 
-    tp: int = 1
-    pp: int = 1
-    ep: int = 1
+    `rung` is 0 for native weights, 1 for 8 bit, 2 for 4 bit.
+    """
+
+    weights: str
+    rung: int
+    how: str
+    checkpoint: Checkpoint | None
+    quantisation: Quantisation | None
+    source: str
+    launch_arguments: tuple[str, ...] = ()
+
+
+def stage_bytes(
+    model: Model, quantisation: Quantisation | None, *, tp: int = 1, pp: int = 1, ep: int = 1, stage: int = 0
+) -> WeightBytes:
+    """Weights of rank 0 of one pipeline stage, computed. `ep` is the size of the expert-parallel group."""
+    return _weight_bytes(held(model, quantisation, Split(tp, pp, ep), stage), stage)
 
 
 def rank_bytes(
     model: Model, quantisation: Quantisation | None, *, tp: int = 1, pp: int = 1, ep: int = 1
 ) -> WeightBytes:
-    """Weights of the fullest GPU of a replica: rank 0 of the stage that holds most."""
-    stages = (stage_bytes(model, quantisation, tp=tp, pp=pp, ep=ep, stage=stage) for stage in range(pp))
-    return max(stages, key=lambda held: (held.total_bytes, -held.stage))
+    """Weights of the fullest GPU of a replica, computed: rank 0 of the stage that holds most."""
+    return _fullest(stage_bytes(model, quantisation, tp=tp, pp=pp, ep=ep, stage=stage) for stage in range(pp))
 
 
-@lru_cache(maxsize=4096)
-def stage_bytes(
-    model: Model, quantisation: Quantisation | None, *, tp: int = 1, pp: int = 1, ep: int = 1, stage: int = 0
+def checkpoint_bytes(
+    model: Model, weights: str, checkpoint: Checkpoint | None, *, tp: int = 1, pp: int = 1, ep: int = 1
 ) -> WeightBytes:
-    """Weights of rank 0 of one pipeline stage. Raises InputError where tp does not divide what it has to."""
-    split = Split(tp, pp, ep)
-    layers = stage_layers(model.layers, pp)[stage]
-    held: dict[str, int] = defaultdict(int)
-    parts = [part for tensor in model.tensors if (part := _on_stage(model, tensor, layers, stage, pp)) is not None]
-    plain, stored = _by_storage(parts, quantisation)
-    for tensor in plain:
-        held[tensor.group] += _plain_bytes(tensor, split)
-    if quantisation is not None:
-        for module, tensors in stored:
-            held[tensors[0].group] += _module_bytes(module, tensors, quantisation, split)
-        held["attention"] += cache_scale_bytes(quantisation) * _attention_layers(model, layers)
-    buffers = _buffer_bytes(model, layers)
-    return WeightBytes(stage, tuple(sorted((name, size) for name, size in held.items() if size)), buffers)
+    """Weights of the fullest GPU of a replica that runs `weights`, with the published size of its checkpoint where one
+    is known: what a repository holds beyond the computed bytes is spread over its quantised tensors.
+    """
+    stored = stored_as(model, weights, checkpoint)
+    factor, source = _measured_factor(model, stored, checkpoint)
+    stages = (held(model, stored, Split(tp, pp, ep), stage) for stage in range(pp))
+    return _fullest(_weight_bytes(part, stage, factor, source) for stage, part in enumerate(stages))
 
 
-def stage_layers(layers: int, pp: int) -> tuple[range, ...]:
-    """The layers of each pipeline stage: equal parts, what is left over one each from the second-last stage back."""
-    if pp > layers:
-        raise InputError(f"{layers} layers cannot be split over {pp} pipeline stages")
-    sizes = [layers // pp] * pp
-    for index in range(layers % pp):
-        sizes[-(index + 2)] += 1
-    bounds = [sum(sizes[:index]) for index in range(pp + 1)]
-    return tuple(range(bounds[index], bounds[index + 1]) for index in range(pp))
+def plain_bytes(model: Model, weights: str) -> int:
+    """Parameters times 2, 1 or 1/2 byte: the rule of thumb, without scales or parts left in 16 bit."""
+    if weights not in BITS:
+        raise InputError(f"{weights!r} is not a weight dtype: {', '.join(BITS)}")
+    return model.parameters * BITS[weights] // 8
 
 
-def _on_stage(model: Model, tensor: Tensor, layers: range, stage: int, pp: int) -> Tensor | None:
-    """The part of a tensor that a stage holds. The first holds the embedding, the last the final norm and the head."""
-    if len(tensor.layers):
-        if pp == 1:
-            return tensor
-        here = tuple(index for index in tensor.layers if index in layers)
-        count = tensor.count // len(tensor.layers) * len(here)
-        return replace(tensor, layers=here, count=count) if here else None
-    first, last = stage == 0, stage == pp - 1
-    if tensor.group in ("embedding", "vision"):
-        return tensor if first or (last and model.tied_embeddings and tensor.group == "embedding") else None
-    return tensor if last else None
+def stored_as(model: Model, weights: str, checkpoint: Checkpoint | None) -> Quantisation | None:
+    """How the linear weights are stored: as the checkpoint says, as the model's own, else by the usual recipe."""
+    if checkpoint is not None and checkpoint.weights == weights and checkpoint.quantisation is not None:
+        return checkpoint.quantisation
+    if weights == model.native:
+        return model.quantisation
+    if weights in PLAIN:
+        return None
+    if weights == "fp8" and checkpoint is None and model.native in PLAIN:
+        return ONLINE_FP8
+    if weights not in TO_MAKE:
+        raise NotModelledError(f"{weights} weights of {model.id} without a published checkpoint are not modelled")
+    return TO_MAKE[weights]
 
 
-def _by_storage(
-    tensors: Iterable[Tensor], quantisation: Quantisation | None
-) -> tuple[list[Tensor], list[tuple[str, list[Tensor]]]]:
-    """(tensors kept in their plain dtype, quantised tensors by module)."""
-    plain: list[Tensor] = []
-    stored: list[Tensor] = []
-    for tensor in tensors:
-        if quantisation is None or not tensor.quantised:
-            plain.append(tensor)
+def weight_choices(model: Model, checkpoints: Iterable[Checkpoint], engine_version: str) -> tuple[WeightChoice, ...]:
+    """Native weights first, then fewer bits: published checkpoints, else FP8 at load time, else one to be made."""
+    published = _best_of_each(model, checkpoints)
+    choices = [_native(model, published)]
+    if BITS[model.native] == 4:
+        return tuple(choices)
+    fewer = (found for found in published if BITS[found.weights] < BITS[model.native])
+    choices += [_published(model, checkpoint) for checkpoint in fewer]
+    words = {choice.weights for choice in choices}
+    if model.native in PLAIN and "fp8" not in words:
+        choices.append(_online(engine_version))
+    choices += [_to_make(word) for word in ("int4", "nvfp4") if word not in words]
+    return tuple(sorted(choices, key=_order))
+
+
+def load_peak_bytes(model: Model, choice: WeightChoice, engine_version: str, *, tp: int = 1, pp: int = 1) -> int:
+    """The most weight bytes one GPU holds while loading: more than afterwards only where it quantises at load time.
+
+    vLLM 0.33.0 quantises layer by layer as the weights arrive; earlier versions are taken to hold all 16-bit weights.
+    """
+    final = checkpoint_bytes(model, choice.weights, choice.checkpoint, tp=tp, pp=pp)
+    if choice.how != "online":
+        return final.total_bytes
+    plain = rank_bytes(model, None, tp=tp, pp=pp)
+    if _streams(engine_version):
+        return final.total_bytes + plain.parameter_bytes // max(1, model.layers // pp)
+    return plain.total_bytes
+
+
+def _streams(engine_version: str) -> bool:
+    numbers = [int(part) for part in engine_version.split(".")[:2] if part.isdigit()]
+    return numbers >= [0, 33]
+
+
+def _weight_bytes(
+    part: Held, stage: int, factor: Fraction = Fraction(1), source: str = "computed from the config"
+) -> WeightBytes:
+    groups = dict(part.plain)
+    for group, size in part.stored:
+        groups[group] = groups.get(group, 0) + int(size * factor)
+    return WeightBytes(stage, tuple(sorted(groups.items())), part.buffer_bytes, source)
+
+
+def _fullest(stages: Iterable[WeightBytes]) -> WeightBytes:
+    return max(stages, key=lambda part: (part.total_bytes, -part.stage))
+
+
+def _measured_factor(model: Model, stored: Quantisation | None, checkpoint: Checkpoint | None) -> tuple[Fraction, str]:
+    """(what the quantised tensors are multiplied by, where the figure comes from)."""
+    one = Fraction(1)
+    if checkpoint is None or checkpoint.bytes_total is None or checkpoint.size_kind not in _MEASURED:
+        return one, "computed from the config"
+    said = f"{checkpoint.id or checkpoint.model}: {show_gb(checkpoint.bytes_total)} by {checkpoint.source}"
+    if stored is None:
+        return one, f"computed from the config (16 bit, exact); {said}"
+    whole = held(model, stored, Split(), 0)
+    plain, quantised = sum(size for _, size in whole.plain), sum(size for _, size in whole.stored)
+    ratio = Fraction(checkpoint.bytes_total, plain + quantised)
+    if not quantised or abs(ratio - 1) <= _SAME_FILE:
+        return one, f"computed from the config, agrees with {said}"
+    factor = Fraction(checkpoint.bytes_total - plain, quantised)
+    if ratio < _LEAST_RATIO or factor > Fraction(16, stored.bits) or (model.mtp_layers and ratio > 1):
+        return one, f"computed from the config; the repository holds something else: {said}"
+    return factor, f"published size, {said}"
+
+
+def _best_of_each(model: Model, checkpoints: Iterable[Checkpoint]) -> list[Checkpoint]:
+    """The published checkpoints, one for each (id, weights): the most trusted size."""
+    best: dict[tuple[str, str], Checkpoint] = {}
+    for checkpoint in checkpoints:
+        if checkpoint.id is None or checkpoint.model.casefold() != model.id.casefold():
             continue
-        kept = exempt_layers(tensor, quantisation)
-        per_layer = tensor.count // max(1, len(tensor.layers))
-        if len(kept) == 0:
-            stored.append(tensor)
-            continue
-        plain.append(replace(tensor, layers=kept, count=per_layer * len(kept)))
-        rest = tuple(index for index in tensor.layers if index not in set(kept))
-        if rest:
-            stored.append(replace(tensor, layers=rest, count=per_layer * len(rest)))
-    modules = [
-        (key[0], list(members)) for key, members in groupby(stored, key=lambda found: (found.module, found.layers))
-    ]
-    return plain, modules
+        known = best.get((checkpoint.id, checkpoint.weights))
+        if known is None or _trust(checkpoint) < _trust(known):
+            best[checkpoint.id, checkpoint.weights] = checkpoint
+    return [best[key] for key in sorted(best)]
 
 
-def _plain_bytes(tensor: Tensor, split: Split) -> int:
-    outputs, inputs, count = _shard(tensor, split)
-    return outputs * inputs * count * (tensor.element_bytes or _DTYPE_BYTES)
+def _trust(checkpoint: Checkpoint) -> int:
+    return SIZE_KINDS.index(checkpoint.size_kind) if checkpoint.size_kind in SIZE_KINDS else len(SIZE_KINDS)
 
 
-def _shard(tensor: Tensor, split: Split) -> tuple[int, int, int]:
-    """(outputs, inputs, copies) of a tensor on rank 0."""
-    outputs, inputs, count, tp = tensor.outputs, tensor.inputs, tensor.count, split.tp
-    if tensor.experts and split.ep > 1:
-        return outputs, inputs, count // tensor.experts * ceil_div(tensor.experts, split.ep)
-    if tensor.split == "outputs":
-        outputs = _divide(outputs, tp, tensor)
-    elif tensor.split == "inputs":
-        inputs = _divide(inputs, tp, tensor)
-    elif tensor.split == "kv_heads":
-        outputs = outputs // tensor.heads * kv_heads_per_rank(tensor.heads, tp)
-    elif tensor.split == "vocabulary":
-        outputs = _divide(round_up(outputs, _VOCABULARY_PADDING), tp, tensor)
-    return outputs, inputs, count
+def _native(model: Model, published: Iterable[Checkpoint]) -> WeightChoice:
+    own = [found for found in published if found.weights == model.native]
+    own.sort(key=lambda found: (found.id != model.id, _trust(found), found.id or ""))
+    checkpoint = own[0] if own else None
+    source = checkpoint.source if checkpoint else model.source
+    return WeightChoice(model.native, 0, "native", checkpoint, model.quantisation, source)
 
 
-def kv_heads_per_rank(kv_heads: int, tp: int) -> int:
-    """KV heads each rank holds: an equal share, or one whole head once there are more ranks than heads."""
-    if kv_heads % tp and tp % kv_heads:
-        raise InputError(f"{kv_heads} KV heads cannot be split over {tp} GPUs: neither divides the other")
-    return max(1, kv_heads // tp)
-
-
-def _divide(size: int, tp: int, tensor: Tensor) -> int:
-    if size % tp:
-        raise InputError(f"{tensor.name}: {size} is not divisible by tensor parallel size {tp}")
-    return size // tp
-
-
-def _module_bytes(module: str, tensors: Sequence[Tensor], quantisation: Quantisation, split: Split) -> int:
-    """Bytes of one fused layer, all its copies on the stage."""
-    shards = [_shard(tensor, split) for tensor in tensors]
-    if tensors[0].experts:
-        *first, second = shards
-        one = Experts(
-            first=Matrix(tuple(outputs for outputs, _, _ in first), first[0][1]),
-            second=Matrix((second[0],), second[1]),
-        )
-        return expert_bytes(quantisation, one) * second[2]
-    fused = Matrix(tuple(outputs for outputs, _, _ in shards), shards[0][1])
-    return linear_bytes(quantisation, fused) * shards[0][2]
-
-
-def _attention_layers(model: Model, layers: range) -> int:
-    """Layers of a stage that have an attention module of their own."""
-    return sum(
-        sum(index in layers for index in group.indices)
-        for group in model.attention
-        if group.kind in _ATTENTION_WITH_SCALES
+def _published(model: Model, checkpoint: Checkpoint) -> WeightChoice:
+    stored = stored_as(model, checkpoint.weights, checkpoint)
+    return WeightChoice(
+        checkpoint.weights, _rung(checkpoint.weights), "checkpoint", checkpoint, stored, checkpoint.source
     )
 
 
-def _buffer_bytes(model: Model, layers: range) -> int:
-    rotary = sum(cache.size_bytes(_DTYPE_BYTES) for cache in model.rotary)
-    return rotary + _ATTENTION_SCALE_BUFFERS_BYTES * _attention_layers(model, layers) + model.other_buffer_bytes
+def _online(engine_version: str) -> WeightChoice:
+    peak = "one layer of them at a time" if _streams(engine_version) else "all of them before they shrink"
+    source = f"vLLM --quantization fp8: 16-bit weights are quantised at load time, {peak} on the GPU"
+    return WeightChoice("fp8", 1, "online", None, ONLINE_FP8, source, ("--quantization", "fp8"))
+
+
+def _to_make(weights: str) -> WeightChoice:
+    recipe = {"int4": "W4A16, groups of 128 (llm-compressor)", "nvfp4": "NVFP4, groups of 16 (modelopt)"}[weights]
+    return WeightChoice(weights, 2, "to_make", None, TO_MAKE[weights], f"computed; no checkpoint known: {recipe}")
+
+
+def _rung(weights: str) -> int:
+    return 1 if BITS[weights] == 8 else 2
+
+
+def _order(choice: WeightChoice) -> tuple[int, str, str]:
+    return choice.rung, choice.weights, (choice.checkpoint.id or "") if choice.checkpoint else ""

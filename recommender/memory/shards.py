@@ -1,0 +1,173 @@
+"""How the engine shards a model's tensors over GPUs, and the bytes each GPU then holds.
+
+Sharding rules are those of vLLM 0.33.0: model_executor/layers/{linear,vocab_parallel_embedding}.py, fused_moe/layer.py
+and distributed/utils.py (pipeline stages).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from itertools import groupby
+
+from recommender.catalog.models import Model, Quantisation, Tensor
+from recommender.errors import InputError
+from recommender.memory.exemptions import exempt_layers
+from recommender.memory.formats import Experts, Matrix, cache_scale_bytes, expert_bytes, linear_bytes
+from recommender.units import ceil_div, round_up
+
+_VOCABULARY_PADDING = 64
+_ATTENTION_SCALE_BUFFERS_BYTES = 4 * 4  # q, k, v and softmax scales of each attention layer, float32
+_DTYPE_BYTES = 2
+_ATTENTION_WITH_SCALES = ("full", "sliding", "chunked", "mla")
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """Bytes rank 0 of a pipeline stage holds, by parameter group: kept plain, and stored in the quantised format."""
+
+    plain: tuple[tuple[str, int], ...]
+    stored: tuple[tuple[str, int], ...]
+    buffer_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """How the replica's GPUs share the model: `ep` is the size of the expert-parallel group, 1 for none."""
+
+    tp: int = 1
+    pp: int = 1
+    ep: int = 1
+
+
+@lru_cache(maxsize=4096)
+def held(model: Model, quantisation: Quantisation | None, split: Split, stage: int) -> Held:
+    """What rank 0 of a pipeline stage holds. Raises InputError where tp does not divide what it has to."""
+    layers = stage_layers(model.layers, split.pp)[stage]
+    found = (_on_stage(model, tensor, layers, stage, split.pp) for tensor in model.tensors)
+    kept, modules = _by_storage([part for part in found if part is not None], quantisation)
+    plain: dict[str, int] = defaultdict(int)
+    stored: dict[str, int] = defaultdict(int)
+    for tensor in kept:
+        plain[tensor.group] += _plain_bytes(tensor, split)
+    if quantisation is not None:
+        for tensors in modules:
+            stored[tensors[0].group] += _module_bytes(tensors, quantisation, split)
+        plain["attention"] += cache_scale_bytes(quantisation) * _attention_layers(model, layers)
+    return Held(_sorted(plain), _sorted(stored), _buffer_bytes(model, layers))
+
+
+def _sorted(sizes: dict[str, int]) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted((group, size) for group, size in sizes.items() if size))
+
+
+def stage_layers(layers: int, pp: int) -> tuple[range, ...]:
+    """The layers of each pipeline stage: equal parts, what is left over one each from the second-last stage back."""
+    if pp > layers:
+        raise InputError(f"{layers} layers cannot be split over {pp} pipeline stages")
+    sizes = [layers // pp] * pp
+    for index in range(layers % pp):
+        sizes[-(index + 2)] += 1
+    bounds = [sum(sizes[:index]) for index in range(pp + 1)]
+    return tuple(range(bounds[index], bounds[index + 1]) for index in range(pp))
+
+
+def _on_stage(model: Model, tensor: Tensor, layers: range, stage: int, pp: int) -> Tensor | None:
+    """The part of a tensor that a stage holds. The first holds the embedding, the last the final norm and the head."""
+    if len(tensor.layers):
+        if pp == 1:
+            return tensor
+        here = tuple(index for index in tensor.layers if index in layers)
+        count = tensor.count // len(tensor.layers) * len(here)
+        return replace(tensor, layers=here, count=count) if here else None
+    first, last = stage == 0, stage == pp - 1
+    if tensor.group in ("embedding", "vision"):
+        return tensor if first or (last and model.tied_embeddings and tensor.group == "embedding") else None
+    return tensor if last else None
+
+
+def _by_storage(
+    tensors: Iterable[Tensor], quantisation: Quantisation | None
+) -> tuple[list[Tensor], list[list[Tensor]]]:
+    """(tensors kept in their plain dtype, quantised tensors by fused module)."""
+    plain: list[Tensor] = []
+    stored: list[Tensor] = []
+    for tensor in tensors:
+        if quantisation is None or not tensor.quantised:
+            plain.append(tensor)
+            continue
+        kept = exempt_layers(tensor, quantisation)
+        per_layer = tensor.count // max(1, len(tensor.layers))
+        if len(kept) == 0:
+            stored.append(tensor)
+            continue
+        plain.append(replace(tensor, layers=kept, count=per_layer * len(kept)))
+        rest = tuple(index for index in tensor.layers if index not in set(kept))
+        if rest:
+            stored.append(replace(tensor, layers=rest, count=per_layer * len(rest)))
+    modules = [list(members) for _, members in groupby(stored, key=lambda found: (found.module, found.layers))]
+    return plain, modules
+
+
+def _plain_bytes(tensor: Tensor, split: Split) -> int:
+    outputs, inputs, count = _shard(tensor, split)
+    return outputs * inputs * count * (tensor.element_bytes or _DTYPE_BYTES)
+
+
+def _shard(tensor: Tensor, split: Split) -> tuple[int, int, int]:
+    """(outputs, inputs, copies) of a tensor on rank 0."""
+    outputs, inputs, count, tp = tensor.outputs, tensor.inputs, tensor.count, split.tp
+    if tensor.experts and split.ep > 1:
+        return outputs, inputs, count // tensor.experts * ceil_div(tensor.experts, split.ep)
+    if tensor.split == "outputs":
+        outputs = _divide(outputs, tp, tensor)
+    elif tensor.split == "inputs":
+        inputs = _divide(inputs, tp, tensor)
+    elif tensor.split == "kv_heads":
+        outputs = outputs // tensor.heads * kv_heads_per_rank(tensor.heads, tp)
+    elif tensor.split == "vocabulary":
+        outputs = _divide(round_up(outputs, _VOCABULARY_PADDING), tp, tensor)
+    return outputs, inputs, count
+
+
+def kv_heads_per_rank(kv_heads: int, tp: int) -> int:
+    """KV heads each rank holds: an equal share, or one whole head once there are more ranks than heads."""
+    if kv_heads % tp and tp % kv_heads:
+        raise InputError(f"{kv_heads} KV heads cannot be split over {tp} GPUs: neither divides the other")
+    return max(1, kv_heads // tp)
+
+
+def _divide(size: int, tp: int, tensor: Tensor) -> int:
+    if size % tp:
+        raise InputError(f"{tensor.name}: {size} is not divisible by tensor parallel size {tp}")
+    return size // tp
+
+
+def _module_bytes(tensors: Sequence[Tensor], quantisation: Quantisation, split: Split) -> int:
+    """Bytes of one fused layer, all its copies on the stage."""
+    shards = [_shard(tensor, split) for tensor in tensors]
+    if tensors[0].experts:
+        *first, second = shards
+        one = Experts(
+            first=Matrix(tuple(outputs for outputs, _, _ in first), first[0][1]),
+            second=Matrix((second[0],), second[1]),
+        )
+        return expert_bytes(quantisation, one) * second[2]
+    fused = Matrix(tuple(outputs for outputs, _, _ in shards), shards[0][1])
+    return linear_bytes(quantisation, fused) * shards[0][2]
+
+
+def _attention_layers(model: Model, layers: range) -> int:
+    """Layers of a stage that have an attention module of their own."""
+    return sum(
+        sum(index in layers for index in group.indices)
+        for group in model.attention
+        if group.kind in _ATTENTION_WITH_SCALES
+    )
+
+
+def _buffer_bytes(model: Model, layers: range) -> int:
+    rotary = sum(cache.size_bytes(_DTYPE_BYTES) for cache in model.rotary)
+    return rotary + _ATTENTION_SCALE_BUFFERS_BYTES * _attention_layers(model, layers) + model.other_buffer_bytes
