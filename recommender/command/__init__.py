@@ -1,0 +1,1 @@
+"""What each command does between its arguments and its text; the commands themselves stay a few lines."""

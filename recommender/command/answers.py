@@ -1,0 +1,81 @@
+"""The commands that answer a scenario: `run`, `ask`, `budget` and `ladder`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from decimal import Decimal, InvalidOperation
+
+from recommender.answer import budget, ladder, recommend
+from recommender.catalog.catalog import load_catalog
+from recommender.errors import Fault, InputError
+from recommender.report import csv_, json_
+from recommender.report.ladder import ladder_page, ladder_record
+from recommender.report.table import answers_page
+from recommender.scenario import Scenario
+from recommender.scenario_file.find import find_scenario
+from recommender.scenario_file.load import load
+from recommender.search.ladder import Ladder
+from recommender.search.plan import Recommendation
+
+
+def run_answers(name: str, group_by: str | None) -> dict[str, Recommendation]:
+    """The answer to a scenario under the empty name, those to its variants under theirs."""
+    loaded = load(find_scenario(name))
+    asked = {"": loaded.scenario, **loaded.variants}
+    return {key: recommend(_grouped(scenario, group_by), loaded.catalog) for key, scenario in asked.items()}
+
+
+def _grouped(scenario: Scenario, group_by: str | None) -> Scenario:
+    return replace(scenario, group_by=group_by) if group_by else scenario
+
+
+def ask_answers(
+    question: str, model: str | None, partial: bool, overlays: tuple[str, ...]
+) -> tuple[dict[str, Recommendation], list[str]]:
+    """The answers to a question (by model, where it names none), and what has to be said about how it was read."""
+    from recommender.ask import read_question
+
+    catalog = load_catalog(overlays)
+    asked = read_question(question, model, partial=partial, catalog=catalog)
+    alone = len(asked.scenarios) == 1
+    answers = {"" if alone else each.model: recommend(each, catalog) for each in asked.scenarios}
+    return answers, list(asked.notes)
+
+
+def budget_answers(name: str, usd_per_month: str) -> dict[str, Recommendation]:
+    """The answers for the most requests at once that a monthly budget buys."""
+    try:
+        amount = Decimal(usd_per_month.strip().lstrip("$").replace(",", ""))
+    except InvalidOperation:
+        amount = Decimal(-1)
+    if not amount.is_finite() or not 0 < amount <= 10**12:
+        raise InputError(Fault(f"{usd_per_month!r} is not an amount of dollars", key="--usd-per-month"))
+    loaded = load(find_scenario(name))
+    asked = {"": loaded.scenario, **loaded.variants}
+    return {key: budget(scenario, amount, loaded.catalog) for key, scenario in asked.items()}
+
+
+def climb(name: str, gpu: str | None) -> Ladder:
+    """The ladder of a scenario on one GPU."""
+    loaded = load(find_scenario(name))
+    named = loaded.scenario.search.gpus or tuple(dict.fromkeys(own.gpu for own in loaded.scenario.hardware))
+    if gpu is None and len(named) != 1:
+        raise InputError(
+            Fault("is needed: the scenario does not name a single GPU", key="--gpu", expected="H100-SXM ...")
+        )
+    return ladder(loaded.scenario, gpu or named[0], loaded.catalog)
+
+
+def show_answers(answers: Mapping[str, Recommendation], written: str) -> str:
+    """The answers as text of one format."""
+    if written == "json":
+        return json_.encode(json_.answers_record(answers))
+    return csv_.answers_csv(answers) if written == "csv" else answers_page(answers)
+
+
+def show_ladder(climbed: Ladder, written: str) -> str:
+    """A ladder as text of one format."""
+    if written == "json":
+        return json_.encode(ladder_record(climbed))
+    return csv_.flat_csv(ladder_record(climbed)["steps"]) if written == "csv" else ladder_page(climbed)

@@ -1,0 +1,63 @@
+"""The ladder of one GPU, a line a rung, as text and as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from recommender.report.grid import grid, page, paragraph
+from recommender.report.json_ import SCHEMA_VERSION, plain
+from recommender.report.words import hourly
+from recommender.search.ladder import Ladder, Step
+from recommender.units import usd
+
+_HEAD = ("rung", "adjustment", "GPUs", "tp x n", "weights", "KV", "max len", "KV tokens", "requests", "$/hour", "")
+_LEFT = frozenset({1, 4, 5, 10})
+
+
+def ladder_page(ladder: Ladder) -> str:
+    """The rungs, and under them what each costs besides money."""
+    title = f"{ladder.model} on {ladder.gpu}: {ladder.concurrency:,} requests at once, the cheapest adjustment first"
+    rows = [_row(step, ladder.concurrency) for step in ladder.steps]
+    costs = [
+        line
+        for step in ladder.steps
+        if step.change
+        for line in paragraph(f"{step.rung} {step.name} {step.change}: costs {step.cost}", "- ")
+    ]
+    return page([paragraph(title), grid(_HEAD, rows, _LEFT), costs, paragraph(_conclusion(ladder))])
+
+
+def _row(step: Step, wanted: int) -> tuple[str, ...]:
+    return (
+        str(step.rung),
+        step.name.replace("_", "-"),
+        f"{step.gpus:,}",
+        f"{step.tp} x {step.replicas}",
+        step.weights,
+        step.kv_dtype,
+        f"{step.max_model_len:,}",
+        f"{step.kv_cache_tokens:,}",
+        f"{step.requests:,}",
+        hourly(step.micro_usd_per_hour),
+        "serves" if step.feasible else f"{wanted - step.requests:,} short",
+    )
+
+
+def _conclusion(ladder: Ladder) -> str:
+    served = next((step for step in ladder.steps if step.feasible), None)
+    if served is None:
+        return f"No rung serves all {ladder.concurrency:,} requests at once on this GPU."
+    how = f"rung {served.rung} ({served.name.replace('_', '-')} {served.change})" if served.change else "no adjustment"
+    return f"The first that serves all {ladder.concurrency:,}: {how} on {served.gpus:,} GPUs."
+
+
+def ladder_record(ladder: Ladder) -> dict[str, Any]:
+    """The object that `ladder --format json` prints."""
+    steps = [_step(step) for step in ladder.steps]
+    return {"schema_version": SCHEMA_VERSION, **plain(ladder), "steps": steps}
+
+
+def _step(step: Step) -> dict[str, Any]:
+    record: dict[str, Any] = plain(step)
+    micro, memory = record.pop("micro_usd_per_hour"), record.pop("memory")
+    return {**record, "usd_per_hour": None if micro is None else usd(micro), "memory": memory}

@@ -1,0 +1,83 @@
+"""The command line that starts a replica, safe to paste into a shell."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterable, Sequence
+
+from recommender.catalog.models import Model
+from recommender.memory.fit import Fit
+from recommender.memory.weights import WeightChoice
+
+
+def launch_line(
+    model: Model, choice: WeightChoice, fit: Fit, arguments: Sequence[str] = (), *, enforce_eager: bool = False
+) -> str:
+    """The `vllm serve` line of a replica; `arguments` are what compatibility asks for besides.
+
+    Where the checkpoint would have to be made first, a local path stands for it and a comment says so.
+    """
+    words = ["vllm", "serve", _served(model, choice), *_sizes(fit), *_limits(fit), *_dtypes(choice, fit)]
+    words += ["--enforce-eager"] if enforce_eager else []
+    line = shlex.join([*words, *_further([*arguments, *fit.launch_arguments], words)])
+    return f"{line}  # make this checkpoint first" if choice.how == "to_make" else line
+
+
+def _served(model: Model, choice: WeightChoice) -> str:
+    if choice.how == "to_make":
+        return f"./{model.id.rpartition('/')[2]}-{choice.weights}"
+    published = choice.how == "checkpoint" and choice.checkpoint is not None
+    return (choice.checkpoint.id if published and choice.checkpoint else None) or model.id
+
+
+def _sizes(fit: Fit) -> Iterable[str]:
+    """Flags for the GPUs of one replica; pipeline, data and expert parallel only where they are used."""
+    yield from ("--tensor-parallel-size", str(fit.tp))
+    if fit.pp > 1:
+        yield from ("--pipeline-parallel-size", str(fit.pp))
+    if fit.dp > 1:
+        yield from ("--data-parallel-size", str(fit.dp))
+    if fit.ep > 1:
+        yield "--enable-expert-parallel"
+
+
+def _limits(fit: Fit) -> Iterable[str]:
+    yield from ("--max-model-len", str(fit.max_model_len))
+    yield from ("--max-num-seqs", str(fit.max_num_seqs))
+    yield from ("--max-num-batched-tokens", str(fit.max_num_batched_tokens))
+    yield from ("--gpu-memory-utilization", f"{fit.gpu_memory_utilization:g}")
+
+
+def _dtypes(choice: WeightChoice, fit: Fit) -> Iterable[str]:
+    if choice.weights == "fp16":
+        yield from ("--dtype", "half")
+    if choice.how == "online":
+        yield from ("--quantization", choice.weights)
+    if fit.kv_dtype != "auto":
+        yield from ("--kv-cache-dtype", fit.kv_dtype)
+
+
+def _further(arguments: Iterable[str], words: Sequence[str]) -> Iterable[str]:
+    """Flags that are not there yet, each once; one may come as `--flag value` or as two words."""
+    seen = set(words)
+    flag = ""
+    for word in (word for argument in arguments for word in shlex.split(argument)):
+        if word.startswith("--"):
+            flag = "" if word.partition("=")[0] in seen else word.partition("=")[0]
+            seen.add(word.partition("=")[0])
+        if flag:
+            yield word
+
+
+def broken(line: str, width: int) -> list[str]:
+    """A launch line over several lines that a shell reads as one; a comment at its end comes first."""
+    command, _, comment = line.partition("  # ")
+    lines = [f"# {comment}"] if comment else []
+    current = ""
+    for word in map(shlex.quote, shlex.split(command)):
+        if current and len(current) + len(word) + 3 > width:
+            lines.append(f"{current} \\")
+            current = f"  {word}"
+        else:
+            current = f"{current} {word}" if current else word
+    return [*lines, current]

@@ -1,0 +1,59 @@
+"""What one GPU of a replica holds, in GB and GiB, and what the replica can serve."""
+
+from __future__ import annotations
+
+from recommender.memory.fit import Fit
+from recommender.report.grid import grid, page, paragraph
+from recommender.units import GB, GIB
+
+
+def breakdown(fit: Fit) -> list[str]:
+    """The bytes of one GPU line by line."""
+    rows = [
+        ("memory as the driver reports it", fit.memory_bytes),
+        (f"usable at utilization {fit.gpu_memory_utilization:g}", fit.usable_bytes),
+        ("weights", fit.weights_bytes),
+        ("activations", fit.activation_bytes),
+        ("outside PyTorch", fit.non_torch_bytes),
+        ("CUDA graphs", fit.cuda_graph_bytes),
+        ("reserve in all", fit.reserve_bytes),
+        ("KV cache", fit.kv_cache_bytes),
+    ]
+    head = ("per GPU", "GB", "GiB", "bytes")
+    return grid(head, [(what, f"{n / GB:.2f}", f"{n / GIB:.2f}", f"{n:,}") for what, n in rows])
+
+
+def holds(fit: Fit) -> str:
+    """What the KV cache of one replica holds, in tokens and requests."""
+    per_token = f"{fit.kv_bytes_per_token:,} bytes a token per GPU"
+    requests = f"{fit.max_concurrency:,.2f} requests of {fit.max_model_len:,} tokens"
+    return f"KV cache of one replica: {fit.kv_cache_tokens:,} tokens ({per_token}), {requests}."
+
+
+def fit_page(fit: Fit) -> str:
+    """The whole answer of `fit`."""
+    gpus = fit.tp * fit.pp * fit.dp
+    checkpoint = f" ({fit.checkpoint})" if fit.checkpoint and fit.checkpoint != fit.model else ""
+    what = f"{fit.model}, {fit.weights} weights{checkpoint}, {fit.kv_dtype} KV cache, on {gpus} x {fit.gpu}"
+    how = (
+        f"max-model-len {fit.max_model_len:,}, max-num-seqs {fit.max_num_seqs:,}, "
+        f"max-num-batched-tokens {fit.max_num_batched_tokens:,}; {fit.engine} {fit.engine_version}, "
+        f"{fit.memory_model} memory model"
+    )
+    return page([[*paragraph(what), *paragraph(how)], breakdown(fit), _verdict(fit), _notes(fit)])
+
+
+def _verdict(fit: Fit) -> list[str]:
+    if fit.starts:
+        return [*paragraph("It starts."), *paragraph(holds(fit))]
+    longest = fit.estimated_max_model_len
+    hint = f" Estimated maximum length: {longest:,}." if longest else ""
+    return paragraph(f"It does not start: {(fit.refusal or 'no reason is known').rstrip('.')}.{hint}")
+
+
+def _notes(fit: Fit) -> list[str]:
+    notes = [f"extrapolated: {reason}" for reason in fit.extrapolated]
+    notes += [f"warning: {warning}" for warning in fit.warnings]
+    notes += [f"launch with {' '.join(fit.launch_arguments)}"] if fit.launch_arguments else []
+    notes += [f"{part}: {source}" for part, source in sorted(fit.sources.items())]
+    return [line for note in notes for line in paragraph(note, "- ")]

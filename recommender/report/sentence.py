@@ -1,0 +1,73 @@
+"""The answer in one plain sentence: the set-up, the one that leaves quality untouched, and what was left out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from recommender.report.words import bought, cards, hourly, joined, layout, monthly, per_hour_and_month, precision
+from recommender.search.plan import LeftOut, Plan, Recommendation
+
+
+def sentence(answer: Recommendation) -> str:
+    """One sentence; the parts of it stand between semicolons."""
+    if not answer.plans:
+        return _no_plan(answer)
+    parts = [_first(answer), *_untouched(answer), *_left_out(answer.left_out)]
+    return "; ".join(parts) + "."
+
+
+def _first(answer: Recommendation) -> str:
+    plan = answer.plans[0]
+    precisions = joined(dict.fromkeys(precision(group) for group in plan.replicas))
+    what = f"{cards(plan)} ({joined(bought(purchase) for purchase in plan.offers)}), {layout(plan)}, {precisions}"
+    cost = f" for {per_hour_and_month(plan.micro_usd_per_hour)}" if plan.micro_usd_per_hour is not None else ""
+    return f"{_claim(answer)} {what}{cost}"
+
+
+def _claim(answer: Recommendation) -> str:
+    """Nothing is called cheapest without a proof."""
+    if answer.plans[0].micro_usd_per_hour is None:
+        return "The mildest set-up on your own cards is"
+    if answer.status != "optimal":
+        return "The best set-up found, not proven cheapest, is"
+    return "With quality first, the cheapest set-up is" if answer.rank == "quality_first" else "The cheapest set-up is"
+
+
+def _untouched(answer: Recommendation) -> Iterable[str]:
+    """What leaving quality untouched takes, where rank 1 does not."""
+    first, native = answer.plans[0], answer.cheapest_quality_untouched
+    if first.quality_untouched:
+        yield "weights and KV cache stay as published"
+        return
+    if native is None:
+        yield "no set-up in this search leaves weights and KV cache untouched"
+        return
+    what = f"with quality untouched it is {cards(native)} ({joined(bought(purchase) for purchase in native.offers)})"
+    yield f"{what}{_dearer(first, native)}"
+
+
+def _dearer(first: Plan, other: Plan) -> str:
+    if first.micro_usd_per_hour is None or other.micro_usd_per_hour is None:
+        return ""
+    more = other.micro_usd_per_hour - first.micro_usd_per_hour
+    return f", ${monthly(more)} more a month" if more > 0 else f" at ${hourly(other.micro_usd_per_hour)} an hour too"
+
+
+def _left_out(left: Iterable[LeftOut]) -> Iterable[str]:
+    kinds = [_kind(each) for each in left]
+    if kinds:
+        yield f"left out by default: {joined(kinds)}"
+
+
+def _kind(left: LeftOut) -> str:
+    if left.cheapest_micro_usd_per_hour is None:
+        return f"{left.what} (no set-up)"
+    return f"{left.what} (from ${hourly(left.cheapest_micro_usd_per_hour)} an hour)"
+
+
+def _no_plan(answer: Recommendation) -> str:
+    if answer.status == "unknown":
+        return "No set-up was found before the limit of the search, and none was ruled out."
+    change = next((refusal.change for refusal in answer.refusals if refusal.change), None)
+    found = "No set-up in this search serves that"
+    return f"{found}; the nearest change that would do: {change}." if change else f"{found}; the reasons follow."

@@ -1,0 +1,175 @@
+"""The answer as text for people, within 100 columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from recommender.report.grid import WIDTH, grid, page, paragraph
+from recommender.report.launch import broken
+from recommender.report.memory import breakdown, holds
+from recommender.report.sentence import sentence
+from recommender.report.words import bought_in_full, hourly, monthly, percent
+from recommender.search.plan import Certificate, Plan, Recommendation, Refusal, ReplicaGroup
+
+_HEAD = ("#", "$/hour", "$/month", "GPUs", "GPU", "tp x n", "weights", "KV", "max len", "headroom", "tok/s <=")
+_LEFT = frozenset({4, 6, 7})
+_LEGEND = (
+    "tp x n: GPUs a replica x replicas. max len: max-model-len in tokens. A month is 730 hours. "
+    "tok/s <=: at most so many tokens a second for one request (memory bandwidth; an upper bound, not a forecast)."
+)
+
+
+def answers_page(answers: Mapping[str, Recommendation]) -> str:
+    """Several answers below one another, each under its name."""
+    parts = [
+        f"== {name} ==\n\n{answer_page(answer)}" if name else answer_page(answer) for name, answer in answers.items()
+    ]
+    return "\n".join(parts)
+
+
+def answer_page(answer: Recommendation) -> str:
+    """The whole answer to one scenario."""
+    blocks = [
+        [*paragraph(answer.question), *paragraph(proof(answer))],
+        plan_lines(answer.plans),
+        paragraph(sentence(answer)),
+        _first_plan(answer),
+        _others(answer),
+        _refusals(answer.refusals),
+        _bullets("Warnings", answer.warnings),
+        _footing(answer),
+    ]
+    return page(blocks)
+
+
+def proof(answer: Recommendation) -> str:
+    """What was proven, and over how many candidates."""
+    certificate = answer.certificate
+    searched = f"{certificate.candidates:,} candidates, {certificate.feasible_candidates:,} feasible"
+    return f"{answer.status.upper()}{_bound(certificate)}: {searched}; {certificate.solver}; {certificate.cross_check}."
+
+
+def _bound(certificate: Certificate) -> str:
+    if certificate.bound_micro_usd_per_hour is None:
+        return ""
+    gap = f", gap {percent(certificate.gap)}" if certificate.gap else ""
+    return f" (no set-up costs less than ${hourly(certificate.bound_micro_usd_per_hour)} an hour{gap})"
+
+
+def plan_lines(plans: Iterable[Plan]) -> list[str]:
+    """The ranked plans: figures first, below them what is bought and what is adjusted."""
+    plans = tuple(plans)
+    if not plans:
+        return []
+    head, rule, *rows = grid(_HEAD, [row for plan in plans for row in _rows(plan)], _LEFT)
+    lines = [head, rule]
+    for plan in plans:
+        lines += [rows.pop(0) for _ in plan.replicas]
+        lines += [line for purchase in plan.offers for line in paragraph(bought_in_full(purchase), "    ", "      ")]
+        lines += paragraph(_adjusted(plan), "    ", "      ")
+    return [*lines, *paragraph(_LEGEND)]
+
+
+def _rows(plan: Plan) -> Iterable[tuple[str, ...]]:
+    """A row a replica group; only the first carries the figures of the whole plan."""
+    whole = (str(plan.rank), hourly(plan.micro_usd_per_hour), monthly(plan.micro_usd_per_hour), f"{plan.gpus:,}")
+    for place, group in enumerate(plan.replicas):
+        bound = group.output_tokens_per_s_bound
+        yield (
+            *(whole if place == 0 else ("",) * len(whole)),
+            group.gpu,
+            f"{group.tp} x {group.count}",
+            group.weights,
+            group.kv_dtype,
+            f"{group.max_model_len:,}",
+            percent(plan.headroom) if place == 0 else "",
+            "?" if bound is None else f"{bound:,.0f}",
+        )
+
+
+def _adjusted(plan: Plan) -> str:
+    steps = [f"{step.rung} {step.name.replace('_', '-')} {step.change}" for step in plan.adjustments]
+    idle = plan.gpus - sum(group.tp * group.pp * group.count for group in plan.replicas)
+    rest = f"; {idle} GPU{'s' if idle > 1 else ''} idle" if idle > 0 else ""
+    return (f"adjusts: {'; '.join(steps)}" if steps else "adjusts nothing") + rest
+
+
+def _first_plan(answer: Recommendation) -> list[str]:
+    """Memory, launch lines, cautions and warnings of rank 1."""
+    if not answer.plans:
+        return []
+    plan = answer.plans[0]
+    lines = [line for group in plan.replicas for line in [*_replica(group, plan), ""]]
+    cautions = dict.fromkeys(step.caution for step in plan.adjustments if step.caution)
+    return [*lines, *_bullets("Before you rely on it", [*cautions, *plan.warnings])]
+
+
+def _replica(group: ReplicaGroup, plan: Plan) -> list[str]:
+    purchase = plan.offers[group.offer_index]
+    where = f"{purchase.count} x {purchase.instance_type}"
+    per = f"{group.concurrency:,} requests at once each (up to {group.capacity:,} fit); one more waits in the queue"
+    title = f"Rank 1, {group.count} replica{'s' if group.count > 1 else ''} of tp {group.tp} on {where}: {per}."
+    longest = group.longest_max_model_len
+    room = f" The longest max-model-len that still fits: {longest:,}." if longest else ""
+    return [
+        *paragraph(title),
+        *breakdown(group.memory),
+        *paragraph(f"{holds(group.memory)}{room}"),
+        "",
+        *_start(group, purchase.gpus_per_instance),
+    ]
+
+
+def _start(group: ReplicaGroup, gpus_per_instance: int) -> list[str]:
+    """The launch line, broken as a shell allows."""
+    alone = group.tp * group.pp == gpus_per_instance
+    each = "" if alone else f" on its own {group.tp * group.pp} GPUs (CUDA_VISIBLE_DEVICES) and its own --port"
+    return [f"Start each replica{each} with:", *broken(group.launch, WIDTH)]
+
+
+def _others(answer: Recommendation) -> list[str]:
+    """Single plans beside the ranking, and what the defaults left out."""
+    lines: list[str] = []
+    beside = {
+        "Cheapest with quality untouched": answer.cheapest_quality_untouched,
+        "Cheapest without a checkpoint to make": answer.cheapest_no_checkpoint_needed,
+        "Cheapest on fresh prices": answer.cheapest_on_fresh_prices,
+    }
+    for what, plan in beside.items():
+        if plan is not None and plan.offers != (answer.plans[0].offers if answer.plans else ()):
+            offers = " + ".join(bought_in_full(purchase) for purchase in plan.offers)
+            lines += paragraph(f"{what}: ${hourly(plan.micro_usd_per_hour)} an hour, {offers}; {_adjusted(plan)}.")
+    for left in answer.left_out:
+        cheapest = (
+            f"{left.cheapest} at ${hourly(left.cheapest_micro_usd_per_hour)} an hour" if left.cheapest else "none"
+        )
+        native = left.quality_untouched_micro_usd_per_hour
+        untouched = f", quality untouched from ${hourly(native)}" if native is not None else ""
+        what = f"Left out: {left.what} ({left.offers:,} offers; cheapest set-up: {cheapest}{untouched})."
+        lines += paragraph(f"{what} Include with {left.how_to_include}", rest="  ")
+    return lines
+
+
+def _refusals(refusals: Iterable[Refusal]) -> list[str]:
+    lines = []
+    for refusal in refusals:
+        what = f"{refusal.gpu}: {refusal.reason}" if refusal.gpu else refusal.reason
+        lines.append(f"{what}; would do: {refusal.change}" if refusal.change else what)
+    return _bullets("Refused, and why", lines)
+
+
+def _bullets(title: str, notes: Iterable[str]) -> list[str]:
+    notes = list(notes)
+    return [f"{title}:", *(line for note in notes for line in paragraph(note, "- "))] if notes else []
+
+
+def _footing(answer: Recommendation) -> list[str]:
+    stamp = answer.catalog
+    prices = f"prices of {stamp.oldest_price} to {stamp.newest_price}" if stamp.newest_price else "no prices"
+    lines = paragraph(f"Catalog {stamp.version} ({stamp.sha256[:12]}), {prices}.")
+    said = [f"{key} {_plain(value)}" for key, value in answer.defaults.items() if value not in (None, [], ())]
+    return [*lines, *(paragraph(f"Defaults: {'; '.join(said)}.") if said else [])]
+
+
+def _plain(value: object) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

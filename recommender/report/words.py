@@ -1,0 +1,96 @@
+"""Prices, purchases and replicas in words; the same words wherever they are shown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import ROUND_HALF_UP, Decimal
+
+from recommender.search.plan import Plan, Purchase, ReplicaGroup
+from recommender.units import show_usd, usd, usd_per_month
+
+UNPRICED = "-"
+_MARKETS = {
+    "on_demand": "on demand",
+    "spot": "spot",
+    "reserved_1y": "reserved 1 year",
+    "reserved_3y": "reserved 3 years",
+    "owned": "owned",
+}
+
+
+def hourly(micro: int | None) -> str:
+    """Dollars an hour with two to four decimals: `4.58`, `0.2348`."""
+    if micro is None:
+        return UNPRICED
+    amount = usd(micro).quantize(Decimal("0.0001"), ROUND_HALF_UP)
+    return show_usd(amount, 2 if amount == amount.quantize(Decimal("0.01")) else 4)
+
+
+def monthly(micro: int | None) -> str:
+    """Whole dollars a month of 730 hours: `3,343`."""
+    return UNPRICED if micro is None else show_usd(usd_per_month(micro), 0)
+
+
+def per_hour_and_month(micro: int) -> str:
+    """`$4.58 an hour ($3,343 a month)`."""
+    return f"${hourly(micro)} an hour (${monthly(micro)} a month)"
+
+
+def percent(share: Decimal) -> str:
+    """A share as signed whole percent: `+14 %`."""
+    return f"{(share * 100).quantize(Decimal(1), ROUND_HALF_UP):+} %"
+
+
+def joined(items: Iterable[str]) -> str:
+    """`a, b and c`."""
+    *first, last = items
+    return f"{', '.join(first)} and {last}" if first else last
+
+
+def also_in(purchase: Purchase, shown: int = 2) -> str:
+    """`, also in eu-1, eu-2 and 3 more`; nothing where there is one region."""
+    regions = purchase.also_in
+    more = f" and {len(regions) - shown} more" if len(regions) > shown else ""
+    return f", also in {', '.join(regions[:shown])}{more}" if regions else ""
+
+
+def bought(purchase: Purchase) -> str:
+    """`1 x hyperstack n3-H100x2 in CANADA-1`."""
+    if purchase.market == "owned":
+        return f"{purchase.count} x own machine with {purchase.gpus_per_instance} {purchase.gpu}"
+    return f"{purchase.count} x {purchase.provider} {purchase.instance_type} in {purchase.region}"
+
+
+def bought_in_full(purchase: Purchase) -> str:
+    """The purchase with its other regions, how it is paid, and how old its price is."""
+    if purchase.market == "owned" and purchase.micro_usd_per_hour is None:
+        return f"{bought(purchase)}, unpriced"
+    size = ", assumed size" if purchase.assumed_size else "" if purchase.listed else ", indicative"
+    market = _MARKETS.get(purchase.market, purchase.market)
+    price = f"${hourly(purchase.micro_usd_per_hour)}/h each as of {purchase.as_of}"
+    return f"{bought(purchase)}{also_in(purchase)}, {market}{size}, {price}"
+
+
+def cards(plan: Plan) -> str:
+    """`2 H100-SXM`; `2 H100-SXM and 4 L40S` in a mix."""
+    counts: dict[str, int] = {}
+    for purchase in plan.offers:
+        counts[purchase.gpu] = counts.get(purchase.gpu, 0) + purchase.count * purchase.gpus_per_instance
+    return joined(f"{count} {gpu}" for gpu, count in counts.items())
+
+
+def precision(group: ReplicaGroup) -> str:
+    """`fp8 weights and fp8 KV cache`."""
+    kv = "KV cache as the checkpoint has it" if group.kv_dtype == "auto" else f"{group.kv_dtype} KV cache"
+    return f"{group.weights} weights and {kv}"
+
+
+def layout(plan: Plan) -> str:
+    """`1 replica of tp 2`; `2 replicas of tp 2 and 1 of tp 4` in a mix."""
+    counts: dict[int, int] = {}
+    for group in plan.replicas:
+        counts[group.tp] = counts.get(group.tp, 0) + group.count
+    parts = [f"{count} of tp {tp}" for tp, count in counts.items()]
+    first = next(iter(counts.values()))
+    parts[0] = parts[0].replace(" of", " replica of" if first == 1 else " replicas of", 1)
+    return joined(parts)
