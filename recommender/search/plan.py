@@ -155,3 +155,4 @@ class Recommendation:
     catalog: CatalogStamp
     warnings: tuple[str, ...]
     as_of: date | None
+    rank: str = "cost"  # cost | quality_first: what the order of the plans means
