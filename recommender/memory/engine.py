@@ -101,6 +101,10 @@ class EngineConstants:
                 return row.seqs, row.batched_tokens or _v0_batched_tokens(max_model_len)
         raise InputError(f"no scheduler defaults for {gpu.name} on {self.engine} {self.version}")
 
+    def in_flight_tokens(self, max_num_batched_tokens: int, pp: int = 1) -> int:
+        """Tokens of all batches that run at once: what sliding and chunked layers reserve beside their window."""
+        return max_num_batched_tokens * (self.in_flight_batches if pp == 1 else pp + self.in_flight_batches - 1)
+
     def capture_maximum(self, gpu: Gpu) -> int:
         """The largest batch a CUDA graph is captured for, before max_num_seqs and max_num_batched_tokens cut it."""
         blackwell = gpu.compute_capability is not None and gpu.compute_capability[0] == 10

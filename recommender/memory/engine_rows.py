@@ -106,16 +106,20 @@ class NonTorch:
     by_tp: tuple[int, int, int]
     evidence: tuple[int, ...]
     families: tuple[str, ...]
+    pipeline: int  # at tp 1 with pipeline stages
     source: str
 
     @classmethod
     def of(cls, row: Row) -> NonTorch:
         """The row as a type."""
         one, two, four = (gib(value) for value in row["gib"])
-        return cls((one, two, four), tuple(row["evidence"]), tuple(row["families"]), row["source"])
+        pipeline = gib(row.get("pipeline_gib", row["gib"][0]))
+        return cls((one, two, four), tuple(row["evidence"]), tuple(row["families"]), pipeline, row["source"])
 
-    def bytes_at(self, tp: int) -> int:
-        """Bytes per GPU at this tensor-parallel size."""
+    def bytes_at(self, tp: int, pp: int = 1) -> int:
+        """Bytes per GPU at this parallelism."""
+        if tp == 1 and pp > 1:
+            return self.pipeline
         return self.by_tp[0 if tp == 1 else 1 if tp == 2 else 2]
 
 

@@ -6,11 +6,14 @@ from dataclasses import dataclass
 
 from recommender.catalog.gpus import Gpu
 from recommender.catalog.models import Checkpoint, Model
+from recommender.errors import Fault, InputError
+
+MEMORY_MODELS = ("vllm", "article")
 
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """One engine process group as it would be started. None means the engine's own default for that card and version."""
+    """One engine process group as it would be started. None is the engine's own default for that card and version."""
 
     model: Model
     gpu: Gpu
@@ -30,6 +33,11 @@ class Replica:
     engine: str = "vllm"
     engine_version: str | None = None
 
+    @property
+    def gpus(self) -> int:
+        """GPUs of the whole process group."""
+        return self.tp * self.pp * self.dp
+
 
 @dataclass(frozen=True, slots=True)
 class Totals:
@@ -42,7 +50,13 @@ class Totals:
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """What a replica holds. Bytes are per GPU and integers; None is unknown (the refusal says why)."""
+    """What a replica holds, or would hold. Bytes are per GPU and integers.
+
+    Where `starts` is False, `refusal` says why and the KV figures are those of the pool the engine would have formed:
+    fewer than one request of max_model_len, or none. A shape that cannot be split over these GPUs holds zero bytes.
+    `kv_cache_tokens` is what the engine logs ("GPU KV cache size"), `max_concurrency` requests of max_model_len.
+    `request_blocks` is what the engine charges one such request; one block of the pool, the null block, is never used.
+    """
 
     model: str
     gpu: str
@@ -82,3 +96,49 @@ class Fit:
     launch_arguments: tuple[str, ...]  # flags compatibility asks for, e.g. an attention backend
     sources: dict[str, str]
     warnings: tuple[str, ...]
+    request_blocks: int | None = None
+
+
+def fit_replica(replica: Replica, memory_model: str = "vllm") -> Fit:
+    """What one replica holds under a memory model: `vllm` (the engine's rules) or `article` (the source article's).
+
+    Raises InputError where the card's memory is unknown or a value is out of range, NotModelledError where a part of
+    the model is not modelled. A replica that the engine would refuse is an answer, not an error.
+    """
+    _check(replica, memory_model)
+    if memory_model == "article":
+        from recommender.memory.article import fit_article
+
+        return fit_article(replica)
+    from recommender.memory.vllm import fit_vllm
+
+    return fit_vllm(replica)
+
+
+def _check(replica: Replica, memory_model: str) -> None:
+    faults = []
+    if memory_model not in MEMORY_MODELS:
+        faults.append(Fault(f"memory model {memory_model!r} is unknown", expected=" | ".join(MEMORY_MODELS)))
+    counts = (
+        "tp",
+        "pp",
+        "dp",
+        "ep",
+        "max_model_len",
+        "max_num_seqs",
+        "max_num_batched_tokens",
+        "kv_cache_memory_bytes",
+    )
+    for name in counts:
+        value = getattr(replica, name)
+        if value is not None and value < 1:
+            faults.append(Fault(f"{value} is not a count", key=name, expected="at least 1"))
+    share = replica.gpu_memory_utilization
+    if share is not None and not 0 < share <= 1:
+        faults.append(
+            Fault(f"{share} is not a share of a GPU", key="gpu_memory_utilization", expected="above 0, up to 1")
+        )
+    if memory_model == "vllm" and replica.gpu.memory_bytes is None:
+        faults.append(Fault(f"nobody stated what the engine sees of a {replica.gpu.name}'s memory", key="gpu"))
+    if faults:
+        raise InputError(faults)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from recommender.catalog.gpus import Gpu
 from recommender.catalog.models import Model
@@ -77,37 +77,42 @@ def reserve_terms(
     gpu: Gpu,
     *,
     tp: int = 1,
+    pp: int = 1,
     ep: int = 1,
     weights: str,
     quantised: bool,
     enforce_eager: bool = False,
+    layers: int | None = None,
+    samples: bool = True,
 ) -> ReserveTerms:
-    """The reserve of the GPU that binds: with pipeline stages the last one, which samples."""
+    """The reserve of one GPU; with pipeline stages, of a stage of so many layers. Only the last one samples."""
     sampler = constants.samplers[constants.runner(model, quantised)]
     element = 4 if weights == "fp32" else 2
     per_logit = sampler.float32_millibytes_per_logit if weights == "fp32" else sampler.millibytes_per_logit
     workspace = expert_workspace_bytes_per_token(model, tp, ep)
     kept = workspace if constants.moe_workspace_kept else 0
     multimodal = constants.multimodal_bytes if model.multimodal else 0
+    received = 4 * model.hidden_size if pp > 1 else 0  # hidden states and residual of the stage before, 16 bit
     graphs = not enforce_eager and constants.graphs_charged
     permille = _graph_permille(constants, model)
-    return ReserveTerms(
-        forward_bytes_per_token=forward_bytes_per_token(model, tp, constants.forward_hidden_factor, element)
-        + workspace,
+    forward = forward_bytes_per_token(model, tp, constants.forward_hidden_factor, element) + workspace + received
+    terms = ReserveTerms(
+        forward_bytes_per_token=forward,
         forward_extra_bytes=multimodal if sampler.multimodal_in_forward else 0,
         sampler_bytes_per_seq=per_logit * model.vocabulary // 1000,
-        sampler_bytes_per_token=sampler.bytes_per_hidden * model.hidden_size + kept,
+        sampler_bytes_per_token=sampler.bytes_per_hidden * model.hidden_size + kept + received,
         scratch_bytes=sampler.scratch_bytes_per_multiprocessor
         * (gpu.multiprocessors or H100_MULTIPROCESSORS)
         * model.vocabulary,
         peak_extra_bytes=(0 if sampler.multimodal_in_forward else multimodal)
         + (constants.sparse_attention_bytes if is_sparse(model) else 0),
         persistent_bytes_per_seq=sampler.persistent_millibytes_per_logit * model.vocabulary // 1000,
-        non_torch_bytes=constants.non_torch.bytes_at(tp),
+        non_torch_bytes=constants.non_torch.bytes_at(tp, pp),
         graph_fixed_bytes=constants.graphs.fixed_bytes * permille // 1000,
-        graph_bytes=constants.graphs.bytes_per_layer * model.layers * permille // 1000,
+        graph_bytes=constants.graphs.bytes_per_layer * (model.layers if layers is None else layers) * permille // 1000,
         capture_maximum=constants.capture_maximum(gpu) if graphs else 0,
     )
+    return terms if samples else replace(terms, sampler_bytes_per_seq=0, scratch_bytes=0, persistent_bytes_per_seq=0)
 
 
 def forward_bytes_per_token(model: Model, tp: int, hidden_factor: int, element: int = 2) -> int:

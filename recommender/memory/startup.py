@@ -1,0 +1,144 @@
+"""A start-up of the engine, step by step: limits, budget, reserve and what is left for the KV cache of each stage."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from recommender.catalog.gpus import Gpu
+from recommender.catalog.models import Checkpoint, Model
+from recommender.memory.engine import EngineConstants
+from recommender.memory.kv import KvPool, kv_pool
+from recommender.memory.reserve import Reserve, ReserveTerms, reserve_terms
+from recommender.memory.shards import stage_layers
+from recommender.memory.weights import checkpoint_bytes, stage_bytes, stored_as
+
+CONTEXT_BYTES = 300 * 2**20
+"""The least that a CUDA context takes before the engine measures (0.3-0.45 GiB on consumer cards, more on others)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What the engine works with once its defaults are filled in and have cut one another."""
+
+    max_model_len: int
+    max_num_seqs: int
+    max_num_batched_tokens: int
+
+
+def limits_of(
+    constants: EngineConstants, gpu: Gpu, max_model_len: int, seqs: int | None, batched_tokens: int | None
+) -> Limits:
+    """max_num_seqs is cut to max_num_batched_tokens, the default of that to max_num_seqs x max_model_len."""
+    default_seqs, default_tokens = constants.scheduler_default(gpu, max_model_len)
+    tokens = batched_tokens or default_tokens
+    held = min(seqs or default_seqs, tokens)
+    return Limits(max_model_len, held, batched_tokens or min(tokens, held * max_model_len))
+
+
+def usable_bytes(memory_bytes: int, utilization: float) -> int:
+    """What the engine may use of a card, with its own rounding (vLLM 0.33 v1/worker/utils.py)."""
+    return math.ceil(memory_bytes * utilization)
+
+
+@dataclass(frozen=True, slots=True)
+class Physics:
+    """A replica up to its limits: what does not depend on max_num_seqs, max_num_batched_tokens and max_model_len."""
+
+    model: Model
+    gpu: Gpu
+    weights: str
+    checkpoint: Checkpoint | None
+    kv_dtype: str
+    tp: int = 1
+    pp: int = 1
+    ep: int = 1
+    enforce_eager: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One GPU of one pipeline stage, before the limits are known."""
+
+    weights_bytes: int
+    terms: ReserveTerms
+    pool: KvPool
+
+
+def stages_of(physics: Physics, constants: EngineConstants) -> tuple[Stage, ...]:
+    """The stages of a replica. Raises InputError where it cannot be split so, NotModelledError where it is unknown."""
+    layers = stage_layers(physics.model.layers, physics.pp)
+    return tuple(_stage(physics, constants, number, layers[number]) for number in range(physics.pp))
+
+
+def _stage(physics: Physics, constants: EngineConstants, number: int, layers: range) -> Stage:
+    terms = reserve_terms(
+        constants,
+        physics.model,
+        physics.gpu,
+        tp=physics.tp,
+        pp=physics.pp,
+        ep=physics.ep,
+        weights=physics.weights,
+        quantised=stored_as(physics.model, physics.weights, physics.checkpoint) is not None,
+        enforce_eager=physics.enforce_eager,
+        layers=len(layers),
+        samples=number == physics.pp - 1,
+    )
+    pool = kv_pool(
+        physics.model,
+        constants,
+        physics.gpu,
+        tp=physics.tp,
+        kv_dtype=physics.kv_dtype,
+        weights=physics.weights,
+        stage=layers if physics.pp > 1 else None,
+    )
+    return Stage(_weights_bytes(physics, number), terms, pool)
+
+
+def _weights_bytes(physics: Physics, stage: int) -> int:
+    at = {"tp": physics.tp, "pp": physics.pp, "ep": physics.ep}
+    if physics.pp == 1:
+        return checkpoint_bytes(physics.model, physics.weights, physics.checkpoint, **at).total_bytes
+    stored = stored_as(physics.model, physics.weights, physics.checkpoint)
+    return stage_bytes(physics.model, stored, stage=stage, **at).total_bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Budget:
+    """How one GPU's usable memory is spent."""
+
+    usable_bytes: int
+    stage: Stage
+    reserve: Reserve
+    extra_reserve_bytes: int
+    available_bytes: int  # for the KV cache; negative where weights and reserve exceed the budget
+
+    @property
+    def reserve_bytes(self) -> int:
+        """Everything that is neither weights nor KV cache."""
+        return self.reserve.total_bytes + self.extra_reserve_bytes
+
+    @property
+    def blocks(self) -> int:
+        """KV blocks, the null block among them."""
+        return self.stage.pool.blocks(self.available_bytes)
+
+
+def budget_of(
+    stages: tuple[Stage, ...],
+    limits: Limits,
+    usable: int,
+    *,
+    extra_reserve_bytes: int,
+    kv_cache_memory_bytes: int | None,
+) -> Budget:
+    """The budget of the GPU that binds: the stage with the fewest blocks, of equal ones the last."""
+    budgets = []
+    for stage in stages:
+        reserve = stage.terms.at(limits.max_num_seqs, limits.max_num_batched_tokens)
+        left = usable - stage.weights_bytes - reserve.total_bytes - extra_reserve_bytes
+        available = left if kv_cache_memory_bytes is None else kv_cache_memory_bytes
+        budgets.append(Budget(usable, stage, reserve, extra_reserve_bytes, available))
+    return min(reversed(budgets), key=lambda budget: (budget.blocks, budget.available_bytes))

@@ -1,0 +1,241 @@
+"""The `vllm` memory model of one replica: the driver's bytes, the engine's rules, measured reserves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from recommender.errors import InputError, NotModelledError
+from recommender.memory import refusal
+from recommender.memory.compatibility import Verdict, compatible
+from recommender.memory.engine import EngineConstants, engine_constants
+from recommender.memory.fit import Fit, Replica, Totals
+from recommender.memory.kv import KvSize, kv_size
+from recommender.memory.reserve import extrapolated
+from recommender.memory.startup import (
+    CONTEXT_BYTES,
+    Budget,
+    Limits,
+    Physics,
+    budget_of,
+    limits_of,
+    stages_of,
+    usable_bytes,
+)
+from recommender.memory.weights import stored_as
+
+
+@dataclass(frozen=True, slots=True)
+class _Start:
+    """One start-up: what is asked, and what the engine makes of it."""
+
+    replica: Replica
+    constants: EngineConstants
+    quantised: bool
+    limits: Limits
+    memory_bytes: int
+    utilization: float
+    verdict: Verdict
+
+    @property
+    def usable_bytes(self) -> int:
+        return usable_bytes(self.memory_bytes, self.utilization)
+
+    @property
+    def in_flight_tokens(self) -> int:
+        return self.constants.in_flight_tokens(self.limits.max_num_batched_tokens, self.replica.pp)
+
+
+def fit_vllm(replica: Replica) -> Fit:
+    """What one replica holds as the engine would start it. Raises InputError, NotModelledError."""
+    if replica.dp > 1:
+        raise NotModelledError("data-parallel attention is not modelled yet: size one data-parallel rank with dp 1")
+    start = _start(replica)
+    try:
+        budget = _budget(start)
+    except InputError:
+        if start.verdict.ok:
+            raise
+        return _fit(start, None, None, start.verdict.reason, None)
+    size = _size(start, budget)
+    why, estimated = _refusal(start, budget, size)
+    return _fit(start, budget, size, why, estimated)
+
+
+def _start(replica: Replica) -> _Start:
+    constants = engine_constants(replica.engine, replica.engine_version)
+    quantisation = stored_as(replica.model, replica.weights, replica.checkpoint)
+    length = replica.max_model_len or replica.model.max_model_len
+    verdict = compatible(
+        replica.model,
+        replica.gpu,
+        tp=replica.tp,
+        weights=replica.weights,
+        quantisation=quantisation,
+        kv_dtype=replica.kv_dtype,
+        engine=replica.engine,
+        engine_version=constants.version,
+    )
+    return _Start(
+        replica=replica,
+        constants=constants,
+        quantised=quantisation is not None,
+        limits=limits_of(constants, replica.gpu, length, replica.max_num_seqs, replica.max_num_batched_tokens),
+        memory_bytes=replica.gpu.memory_bytes or 0,
+        utilization=replica.gpu_memory_utilization or constants.gpu_memory_utilization,
+        verdict=verdict,
+    )
+
+
+def _budget(start: _Start) -> Budget:
+    replica = start.replica
+    physics = Physics(
+        model=replica.model,
+        gpu=replica.gpu,
+        weights=replica.weights,
+        checkpoint=replica.checkpoint,
+        kv_dtype=replica.kv_dtype,
+        tp=replica.tp,
+        pp=replica.pp,
+        ep=replica.ep,
+        enforce_eager=replica.enforce_eager,
+    )
+    return budget_of(
+        stages_of(physics, start.constants),
+        start.limits,
+        start.usable_bytes,
+        extra_reserve_bytes=start.verdict.reserve_bytes,
+        kv_cache_memory_bytes=replica.kv_cache_memory_bytes,
+    )
+
+
+def _size(start: _Start, budget: Budget) -> KvSize:
+    return kv_size(
+        budget.stage.pool,
+        start.constants,
+        start.constants.generation(start.replica.gpu),
+        budget.blocks,
+        start.limits.max_model_len,
+        start.in_flight_tokens,
+    )
+
+
+def _refusal(start: _Start, budget: Budget, size: KvSize) -> tuple[str | None, int | None]:
+    """(why the engine refuses to start, the longest length it would start with), (None, None) where it starts."""
+    replica, limits = start.replica, start.limits
+    if not start.verdict.ok:
+        return start.verdict.reason, None
+    if limits.max_model_len > replica.model.max_model_len:
+        return refusal.too_long(start.constants, limits.max_model_len, replica.model.max_model_len), None
+    if (why := _no_memory(start, budget)) is not None:
+        return why, None
+    pool = budget.stage.pool
+    null = int(start.constants.null_block_checked)
+    needed = pool.request_blocks(limits.max_model_len, start.in_flight_tokens)
+    if needed <= size.blocks - null:
+        return None, None
+    estimated = pool.longest_request(size.blocks - null, start.in_flight_tokens, limits.max_model_len) or None
+    why = refusal.no_request(
+        start.constants.generation(replica.gpu),
+        limits.max_model_len,
+        needed * pool.bytes_per_block,
+        budget.available_bytes - null * pool.bytes_per_block,
+        size.tokens,
+        estimated,
+    )
+    return why, estimated
+
+
+def _no_memory(start: _Start, budget: Budget) -> str | None:
+    """Why there is no pool at all; None where there is one."""
+    weights, reserve = budget.stage.weights_bytes, budget.reserve_bytes
+    if start.replica.kv_cache_memory_bytes is not None:
+        needed = weights + reserve + budget.available_bytes + CONTEXT_BYTES
+        return refusal.no_room(needed, start.memory_bytes) if needed > start.memory_bytes else None
+    if start.memory_bytes - start.usable_bytes < CONTEXT_BYTES:
+        free = start.memory_bytes - CONTEXT_BYTES
+        return refusal.no_margin(free, start.memory_bytes, start.utilization, start.usable_bytes)
+    if budget.blocks <= int(start.constants.null_block_checked):
+        return refusal.no_blocks(weights, reserve, start.usable_bytes)
+    return None
+
+
+def _fit(start: _Start, budget: Budget | None, size: KvSize | None, why: str | None, estimated: int | None) -> Fit:
+    """The answer. Without a budget (a shape that cannot be split over these GPUs) the replica holds nothing."""
+    replica, limits = start.replica, start.limits
+    pool = budget.stage.pool if budget else None
+    kv_bytes = max(0, budget.available_bytes) if budget else 0
+    weights_bytes = budget.stage.weights_bytes if budget else 0
+    per_token = pool.kv_bytes_per_token if pool else 0
+    return Fit(
+        model=replica.model.id,
+        gpu=replica.gpu.name,
+        tp=replica.tp,
+        pp=replica.pp,
+        dp=replica.dp,
+        ep=replica.ep,
+        weights=replica.weights,
+        checkpoint=replica.checkpoint.id if replica.checkpoint else None,
+        kv_dtype=replica.kv_dtype,
+        max_model_len=limits.max_model_len,
+        max_num_seqs=limits.max_num_seqs,
+        max_num_batched_tokens=limits.max_num_batched_tokens,
+        gpu_memory_utilization=start.utilization,
+        engine=replica.engine,
+        engine_version=start.constants.version,
+        memory_model="vllm",
+        memory_bytes=start.memory_bytes,
+        usable_bytes=start.usable_bytes,
+        weights_bytes=weights_bytes,
+        activation_bytes=budget.reserve.activation_bytes if budget else 0,
+        non_torch_bytes=budget.reserve.non_torch_bytes if budget else 0,
+        cuda_graph_bytes=budget.reserve.cuda_graph_bytes if budget else 0,
+        reserve_bytes=budget.reserve_bytes if budget else 0,
+        kv_cache_bytes=kv_bytes,
+        kv_bytes_per_token=per_token,
+        bytes_per_block=pool.bytes_per_block if pool else None,
+        block_size=pool.block_size if pool else None,
+        blocks=size.blocks if size else None,
+        request_blocks=pool.request_blocks(limits.max_model_len, start.in_flight_tokens) if pool else None,
+        kv_cache_tokens=size.tokens if size else 0,
+        max_concurrency=size.max_concurrency if size else 0.0,
+        starts=why is None,
+        refusal=why,
+        estimated_max_model_len=estimated,
+        total=Totals(weights_bytes * replica.gpus, kv_bytes * replica.gpus, per_token * replica.gpus),
+        extrapolated=_extrapolated(start),
+        launch_arguments=start.verdict.launch_arguments,
+        sources=_sources(start),
+        warnings=_warnings(start),
+    )
+
+
+def _extrapolated(start: _Start) -> tuple[str, ...]:
+    at = start.replica
+    return extrapolated(start.constants, at.model, at.gpu, tp=at.tp, pp=at.pp, ep=at.ep, weights=at.weights)
+
+
+def _sources(start: _Start) -> dict[str, str]:
+    replica, constants = start.replica, start.constants
+    sampler = constants.samplers[constants.runner(replica.model, start.quantised)]
+    return {
+        "memory": replica.gpu.memory_source,
+        "weights": replica.checkpoint.source if replica.checkpoint else replica.model.source,
+        "activation": sampler.source,
+        "non_torch": constants.non_torch.source,
+        "cuda_graph": constants.graphs.source if constants.graphs_charged else "not charged by this version",
+        "limits": constants.sources["scheduler"],
+        "utilization": constants.sources["gpu_memory_utilization"],
+        "compatibility": start.verdict.source,
+    }
+
+
+def _warnings(start: _Start) -> tuple[str, ...]:
+    replica, limits = start.replica, start.limits
+    found = []
+    if not replica.gpu.memory_verified:
+        found.append(f"memory of {replica.gpu.name} is unverified ({replica.gpu.memory_confidence})")
+    if replica.max_num_seqs is not None and replica.max_num_seqs > limits.max_num_seqs:
+        found.append(
+            f"max_num_seqs {replica.max_num_seqs} is cut to max_num_batched_tokens {limits.max_num_batched_tokens}"
+        )
+    return tuple(found)
