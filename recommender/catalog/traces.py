@@ -9,6 +9,7 @@ from typing import Any
 
 from recommender.catalog.table import read_text
 from recommender.errors import Fault, InputError
+from recommender.workload.cellfile import arrivals_from
 from recommender.workload.lengths import Cell, Lengths
 
 KINDS = ("production", "synthetic", "dataset")
@@ -57,10 +58,12 @@ class Trace:
                 Cell(float(count), float(tokens_in), float(tokens_out)) for count, tokens_in, tokens_out in self.cells
             ),
             maximum_tokens=self.total.maximum,
-            totals=self.total.quantiles,
+            totals=((self.total.minimum - 1.0, 0.0), *((tokens, share) for share, tokens in self.total.quantiles)),
             name=self.name,
             source=f"{self.source} ({self.licence})",
             notes=notes,
+            spread=True,
+            arrivals=arrivals_from({"arrivals": self.arrivals, "diurnal": self.diurnal}),
         )
 
 

@@ -1,4 +1,7 @@
-"""The small JSON file that stands for a log: joint cells, stated quantiles and arrivals, no single request."""
+"""The small JSON file that stands for a log: joint cells, stated quantiles and arrivals, no single request.
+
+Its layout is that of the catalog's traces.
+"""
 
 from __future__ import annotations
 
@@ -10,29 +13,40 @@ from typing import Any
 from recommender.errors import Fault, InputError
 from recommender.workload.lengths import MAXIMUM_TOKENS, Arrivals, Cell, Lengths
 
-BUCKETING = "half-octave, le=round(2**(k/2)); one cell per non-empty (input,output) bucket pair"
-FIELDS = ["count", "mean_input", "mean_output"]
+HALF_OCTAVES = (
+    "half octaves: buckets end at round(2^(k/2)) tokens; one cell for each pair of input and output buckets that holds "
+    "requests"
+)
 
 
 def lengths_from_cell_file(document: Mapping[str, Any], *, name: str = "", file: str | None = None) -> Lengths:
-    """The distribution that a cell file (or a shipped trace, same layout) holds. Raises InputError."""
-    histogram = document.get("hist")
-    if not isinstance(histogram, Mapping) or "cells" not in histogram:
-        raise InputError(Fault("no cells", file=file, key="hist.cells", expected="[[count, mean_input, mean_output]]"))
-    cells = cells_from_rows(histogram["cells"], key="hist.cells", file=file)
-    total = document.get("total")
-    if not isinstance(total, Mapping) or not _is_tokens(total.get("max")):
+    """The distribution that a cell file (the layout of the catalog's traces) holds. Raises InputError."""
+    faults: list[Fault] = []
+    cells: tuple[Cell, ...] = ()
+    total = document.get("total_tokens")
+    try:
+        cells = cells_from_rows(document.get("cells"), key="cells", file=file)
+    except InputError as error:
+        faults.extend(error.faults)
+    if not isinstance(total, Mapping) or not _is_tokens(total.get("maximum")):
         expected = f"the longest prompt + output, a whole number from 1 to {MAXIMUM_TOKENS:,}"
-        raise InputError(Fault("the longest request is not stated", file=file, key="total.max", expected=expected))
+        faults.append(Fault("the longest request is not stated", file, key="total_tokens.maximum", expected=expected))
+        raise InputError(faults)
+    points = _points(total)
+    if points is None:
+        expected = "[[share, tokens], ...], both increasing, shares between 0 and 1, no tokens above the maximum"
+        faults.append(Fault("broken quantiles", file, key="total_tokens.quantiles", expected=expected))
+    if faults:
+        raise InputError(faults)
     return Lengths(
         cells=cells,
-        maximum_tokens=int(total["max"]),
-        totals=_points(total, file),
+        maximum_tokens=int(total["maximum"]),
+        totals=points or (),
         name=name or str(document.get("name", "")),
         source=str(document.get("source", "")),
-        notes=tuple(str(document[key]) for key in ("kind", "note") if document.get(key)),
-        spread=str(histogram.get("bucketing", "")).startswith("half-octave"),
-        arrivals=_arrivals(document.get("arrivals")),
+        notes=tuple(str(document[key]) for key in ("notes",) if document.get(key)),
+        spread=str(document.get("bucketing", "")).startswith("half octaves"),
+        arrivals=arrivals_from(document),
     )
 
 
@@ -74,36 +88,48 @@ def _is_tokens(value: Any) -> bool:
     return _is_number(value) and value == int(value) and 1 <= value <= MAXIMUM_TOKENS
 
 
-def _points(total: Mapping[str, Any], file: str | None) -> tuple[tuple[float, float], ...]:
-    """Stated (tokens, cumulative share) points from `p1`, `p99.9`, `min` and `max`."""
+def _points(total: Mapping[str, Any]) -> tuple[tuple[float, float], ...] | None:
+    """(tokens, cumulative share) points, beginning below the shortest request; None where they are broken."""
+    rows = total.get("quantiles", [])
+    if not isinstance(rows, Sequence) or isinstance(rows, str):
+        return None
     points = []
-    for key, tokens in total.items():
-        try:
-            percent = float(str(key)[1:]) if str(key).startswith("p") else None
-        except ValueError:
-            percent = None
-        if percent is None:
-            continue
-        if not 0 < percent < 100 or not _is_number(tokens) or not 0 < tokens <= total["max"]:
-            expected = "tokens at a percentile between 0 and 100, at most total.max"
-            raise InputError(Fault(f"{tokens!r} cannot be", file=file, key=f"total.{key}", expected=expected))
-        points.append((float(tokens), percent / 100))
-    points.sort(key=lambda point: point[1])
-    if any(low[0] > high[0] for low, high in pairwise(points)):
-        raise InputError(Fault("the percentiles decrease", file=file, key="total"))
-    if points and _is_tokens(total.get("min")):
-        points.insert(0, (float(total["min"]) - 1, 0.0))
+    for row in rows:
+        if not isinstance(row, Sequence) or len(row) != 2 or not all(_is_number(value) for value in row):
+            return None
+        share, tokens = row
+        if not 0 < share < 1 or not 0 < tokens <= total["maximum"]:
+            return None
+        points.append((float(tokens), float(share)))
+    if any(low[0] > high[0] or low[1] >= high[1] for low, high in pairwise(points)):
+        return None
+    if points and _is_tokens(total.get("minimum")) and total["minimum"] <= points[0][0]:
+        points.insert(0, (float(total["minimum"]) - 1, 0.0))
     return tuple(points)
 
 
-def _arrivals(stated: Any) -> Arrivals | None:
-    if not isinstance(stated, Mapping) or not _is_number(stated.get("rate_per_s")):
-        return None
-    peaks = []
-    for key, ratio in stated.items():
-        window = str(key).removeprefix("peak_to_mean_").removesuffix("s")
-        if str(key).startswith("peak_to_mean_") and window.isdigit() and _is_number(ratio):
-            peaks.append((int(window), float(ratio)))
-    duration = stated.get("duration_s", 0.0)
-    duration_s = float(duration) if _is_number(duration) else 0.0
-    return Arrivals(duration_s, float(stated["rate_per_s"]), tuple(sorted(peaks)))
+def arrivals_from(document: Mapping[str, Any]) -> Arrivals | None:
+    """How requests arrived, from `arrivals` (timestamps) or `diurnal` (rates per window); None where neither is."""
+    stated = document.get("arrivals")
+    if isinstance(stated, Mapping) and _is_number(stated.get("rate_per_s")):
+        windows = {word: _window_s(word) for word in stated}
+        peaks = {window: stated[word] for word, window in windows.items() if window and _is_number(stated[word])}
+        duration = stated.get("duration_s")
+        return Arrivals(
+            duration_s=float(duration) if isinstance(duration, int | float) else 0.0,
+            rate_per_s=float(stated["rate_per_s"]),
+            peak_to_mean=tuple((window, float(ratio)) for window, ratio in sorted(peaks.items())),
+        )
+    daily = document.get("diurnal")
+    needed = ("window_s", "windows", "mean_rate", "max_to_mean")
+    if isinstance(daily, Mapping) and all(_is_number(daily.get(word)) for word in needed):
+        window = int(daily["window_s"])
+        peaks_known = ((window, float(daily["max_to_mean"])),)
+        return Arrivals(float(window * daily["windows"]), float(daily["mean_rate"]), peaks_known)
+    return None
+
+
+def _window_s(word: str) -> int:
+    """Seconds of `peak_to_mean_60s`; 0 for any other word."""
+    digits = word.removeprefix("peak_to_mean_").removesuffix("s") if word.startswith("peak_to_mean_") else ""
+    return int(digits) if digits.isdigit() else 0

@@ -82,6 +82,20 @@ def served_share(lengths: Lengths, max_model_len: int) -> float:
     return _total_law(lengths).share(max_model_len)
 
 
+def prompt_share(lengths: Lengths, tokens: int) -> float:
+    """The share of requests whose prompt is at most `tokens`, read off the cells."""
+    weight = sum(cell.weight for cell in lengths.cells)
+    below = sum(cell.weight * _share_of_prompts(cell, tokens, spread=lengths.spread) for cell in lengths.cells)
+    return min(below / weight, 1.0)
+
+
+def _share_of_prompts(cell: Cell, tokens: int, *, spread: bool) -> float:
+    if not spread:
+        return float(cell.input_tokens <= tokens)
+    low, high = _edges_around(cell.input_tokens)
+    return _share_of_bucket(tokens, low, min(max(cell.input_tokens, low), high), high)
+
+
 def max_model_len_for(lengths: Lengths, served_share: float | Decimal, block: int = 16) -> int:
     """The smallest multiple of `block` tokens that is a max_model_len serving `served_share` of the requests."""
     return round_up(total_quantile(lengths, served_share), block)

@@ -8,6 +8,7 @@ from recommender.workload.forms import lengths_from_form
 from recommender.workload.lengths import Cell, Lengths, served_share, total_quantile
 
 HERE = Path()
+BROKEN_POINTS = '{"cells": [[1, 5, 5]], "total_tokens": {"maximum": 10, "quantiles": [[0.5, 11]]}}'
 
 
 def read(form, **options):
@@ -226,19 +227,21 @@ def test_a_preset_is_looked_up_and_a_fault_gets_the_key():
 def test_a_cell_file_is_read_relative_to_the_scenario(tmp_path):
     document = {
         "source": "our gateway, 2026-09",
-        "total": {"min": 20, "p50": 300, "p99.9": 900, "max": 1000},
+        "total_tokens": {"minimum": 20, "quantiles": [[0.5, 300], [0.999, 900]], "maximum": 1000},
         "arrivals": {"duration_s": 3600, "rate_per_s": 2.5, "peak_to_mean_60s": 1.5, "peak_to_mean_10s": 3.0},
-        "hist": {"bucketing": "half-octave", "fields": [], "cells": [[3, 200, 50], [1, 500, 200]]},
+        "bucketing": "half octaves",
+        "cells": [[3, 200, 50], [1, 500, 200]],
     }
     (tmp_path / "cells.json").write_text(json.dumps(document))
     lengths = lengths_from_form({"trace": "cells.json"}, tmp_path)
     assert lengths.maximum_tokens == 1000
-    assert lengths.totals == ((19.0, 0.0), (300.0, 0.5), (900.0, pytest.approx(0.999)))
+    assert lengths.totals == ((19.0, 0.0), (300.0, 0.5), (900.0, 0.999))
+    assert lengths.spread
     assert lengths.arrivals.peak_to_mean == ((10, 3.0), (60, 1.5))
     assert lengths == lengths_from_form({"trace": {"path": "cells.json"}}, tmp_path)
 
 
-@pytest.mark.parametrize("text", ["", "[1, 2]", "{}", '{"hist": {"cells": []}}', '{"hist": {"cells": [[1, 5, 5]]}}'])
+@pytest.mark.parametrize("text", ["", "[1, 2]", "{}", '{"cells": []}', '{"cells": [[1, 5, 5]]}', BROKEN_POINTS])
 def test_a_broken_cell_file_is_refused(tmp_path, text):
     (tmp_path / "cells.json").write_text(text)
     with pytest.raises(InputError, match=r"cells\.json"):

@@ -1,0 +1,55 @@
+"""KV blocks that the requests in flight need, for the search: the statistical counterpart of the worst case."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from recommender.workload.law import Int, token_law
+from recommender.workload.lengths import Lengths
+from recommender.workload.sums import Sum
+
+if TYPE_CHECKING:
+    from recommender.memory.kv import KvPool
+
+
+@dataclass(frozen=True, slots=True)
+class Statistical:
+    """The blocks that requests of these lengths exceed in at most `epsilon` of the engine steps.
+
+    Groups of layers whose cache is capped (sliding windows, states) are charged what a request keeps in them; what is
+    in flight between steps is shared by all requests and therefore charged once. One request of max_model_len must fit
+    too, and no demand exceeds the worst case.
+    """
+
+    lengths: Lengths
+    epsilon: Decimal = Decimal("0.01")
+
+    def blocks_needed(self, pool: KvPool, sequences: Int, max_model_len: Int, in_flight_tokens: Int) -> Int:
+        """Blocks of `pool` per candidate; rises with `sequences`."""
+        sequences, max_model_len, in_flight_tokens = np.broadcast_arrays(sequences, max_model_len, in_flight_tokens)
+        needs = np.zeros(sequences.shape, dtype=np.int64)
+        for limit, in_flight in sorted(set(zip(max_model_len.flat, in_flight_tokens.flat, strict=True))):
+            rows = (max_model_len == limit) & (in_flight_tokens == in_flight)
+            needs[rows] = self._needs(pool, sequences[rows], int(limit), int(in_flight))
+        return needs
+
+    def _needs(self, pool: KvPool, sequences: Int, limit: int, in_flight: int) -> Int:
+        shortest = min(limit, self.lengths.maximum_tokens)
+        tokens = np.arange(len(token_law(self.lengths, shortest).pmf), dtype=np.int64)
+        kept = np.ascontiguousarray(pool.request_blocks(tokens, np.ones_like(tokens)), dtype=np.int64)
+        sums = _sums(self.lengths, shortest, float(self.epsilon), kept.tobytes())
+        whole = pool.request_blocks(limit, in_flight)
+        shared = whole - pool.request_blocks(limit, 1)
+        need = np.minimum(sums.quantiles(sequences) + shared, sequences * whole)
+        return np.where(sequences > 0, np.maximum(need, whole), 0)
+
+
+@lru_cache(maxsize=64)
+def _sums(lengths: Lengths, max_model_len: int, risk: float, charged: bytes) -> Sum:
+    law = token_law(lengths, max_model_len).charged(np.frombuffer(charged, dtype=np.int64))
+    return Sum(law, risk)
