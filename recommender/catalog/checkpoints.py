@@ -9,21 +9,36 @@ from recommender.catalog.models import Checkpoint, Quantisation
 from recommender.catalog.table import Row, rows
 from recommender.errors import Fault
 
-COLUMNS = ("model", "id", "weights", "method", "group_size", "bytes_total", "size_kind", "source", "notes")
+COLUMNS = (
+    "model",
+    "id",
+    "weights",
+    "method",
+    "group_size",
+    "ignored",
+    "static_inputs",
+    "kv_dtype",
+    "bytes_total",
+    "size_kind",
+    "source",
+    "notes",
+)
 REQUIRED = ("model", "id", "weights", "method", "bytes_total", "size_kind", "source")
 BITS = {"bf16": 16, "fp16": 16, "fp8": 8, "int8": 8, "int4": 4, "nvfp4": 4, "mxfp4": 4}
 METHODS = (
     "none",
     "fp8",
     "fp8_block",
+    "fbgemm_fp8",
     "compressed-tensors",
     "awq",
     "gptq",
     "modelopt",
     "mxfp4",
-    "bitsandbytes",
     "quark",
 )
+KV_DTYPES = ("fp8",)
+YES_NO = ("yes", "no")
 # Most trusted first. `unknown` is a repository whose size nobody stated.
 SIZE_KINDS = ("index", "repository", "log", "stated", "computed", "unknown")
 
@@ -51,6 +66,7 @@ def _checkpoint(row: Row) -> Checkpoint:
         size_kind=size_kind,
         source=row.required("source"),
         notes=row.text("notes"),
+        kv_declared=row.word("kv_dtype", KV_DTYPES) if row.text("kv_dtype") else None,
     )
 
 
@@ -62,4 +78,11 @@ def _quantisation(row: Row) -> Quantisation | None:
         row.fault("method", f"{method!r} does not agree with {weights!r} weights", "none for 16-bit weights only")
     if method == "none":
         return None
-    return Quantisation(weights, method, BITS.get(weights, 0), row.scaled("group_size"))
+    return Quantisation(
+        dtype=weights,
+        method=method,
+        bits=BITS.get(weights, 0),
+        group_size=row.scaled("group_size"),
+        ignored=tuple(row.text("ignored").split()),
+        static_inputs=row.word("static_inputs", YES_NO, "no") == "yes",
+    )

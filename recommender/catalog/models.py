@@ -139,9 +139,10 @@ class Checkpoint:
     weights: str  # bf16 | fp16 | fp8 | int8 | int4 | nvfp4 | mxfp4
     quantisation: Quantisation | None
     bytes_total: int | None
-    size_kind: str  # index | repository | log | stated | computed
+    size_kind: str  # index | repository | log | stated | computed | unknown (no size stated)
     source: str
     notes: str = ""
+    kv_declared: str | None = None  # KV dtype this repository declares, which `auto` then means
 
 
 @dataclass(frozen=True, slots=True)
