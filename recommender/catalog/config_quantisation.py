@@ -123,8 +123,8 @@ def _compressed_tensors(declared: Fields) -> Quantisation:
     ignored = _ignored(declared)
     size = weights.integer("group_size", default=0, least=-1)
     return Quantisation(
-        dtype=_compressed_dtype(declared, kind, bits),
-        method=f"compressed-tensors:{strategy}",
+        dtype=_compressed_dtype(declared, kind, bits, weight_only=not inputs.values),
+        method=f"compressed-tensors:{'packed' if kind == 'int' and not inputs.values else strategy}",
         bits=bits,
         group_size=size if size > 0 else _compressed_block(weights, strategy),
         ignored=ignored,
@@ -138,12 +138,13 @@ def _compressed_block(weights: Fields, strategy: str) -> int | None:
     return _block_size(weights, block) if strategy == "block" and block else None
 
 
-def _compressed_dtype(declared: Fields, kind: str, bits: int) -> str:
-    words = {("float", 8): "fp8", ("int", 8): "int8", ("int", 4): "int4", ("float", 4): "nvfp4"}
+def _compressed_dtype(declared: Fields, kind: str, bits: int, *, weight_only: bool) -> str:
+    words = {("float", 8): "fp8", ("int", 8): "int8", ("float", 4): "nvfp4"}
+    if weight_only:
+        words["int", 4] = "int4"
     if (kind, bits) not in words:
-        raise NotModelledError(
-            Fault(f"{bits}-bit {kind} weights are not modelled", file=declared.where, key="config_groups")
-        )
+        said = f"{bits}-bit {kind} weights{'' if weight_only else ' with quantised activations'} are not modelled"
+        raise NotModelledError(Fault(said, file=declared.where, key="config_groups"))
     return words[kind, bits]
 
 

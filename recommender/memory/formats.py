@@ -104,11 +104,11 @@ def _scheme(stored: Quantisation) -> str:
         return "nvfp4"
     if method in ("awq", "gptq", "awq_marlin", "gptq_marlin"):
         return "packed"
-    if method in ("fp8", "modelopt") and stored.dtype == "fp8":
+    if method in ("fp8", "fp8_online", "modelopt") and stored.dtype == "fp8":
         return "tensor"
     if method == "fp8_block":
         return "block"
-    if method == "compressed-tensors" and stored.dtype == "int4":
+    if method == "compressed-tensors" and (stored.dtype == "int4" or strategy == "packed"):
         return "packed"
     if method == "compressed-tensors" and stored.dtype in ("fp8", "int8"):
         return strategy or "channel"

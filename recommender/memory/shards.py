@@ -128,8 +128,13 @@ def _shard(tensor: Tensor, split: Split) -> tuple[int, int, int]:
     elif tensor.split == "kv_heads":
         outputs = outputs // tensor.heads * kv_heads_per_rank(tensor.heads, tp)
     elif tensor.split == "vocabulary":
-        outputs = _divide(round_up(outputs, _VOCABULARY_PADDING), tp, tensor)
+        outputs = _divide(vocabulary_rows(outputs), tp, tensor)
     return outputs, inputs, count
+
+
+def vocabulary_rows(vocabulary: int) -> int:
+    """Rows the engine gives an embedding: the vocabulary padded to a multiple of 64."""
+    return round_up(vocabulary, _VOCABULARY_PADDING)
 
 
 def kv_heads_per_rank(kv_heads: int, tp: int) -> int:

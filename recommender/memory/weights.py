@@ -20,12 +20,12 @@ _SAME_FILE = Fraction(3, 1000)
 _LEAST_RATIO = Fraction(4, 5)
 
 # What `--quantization fp8` makes of 16-bit weights: per-tensor FP8 linear layers (vLLM 0.33.0 quantization/online/).
-ONLINE_FP8 = Quantisation("fp8", "fp8", 8, None)
+ONLINE_FP8 = Quantisation("fp8", "fp8_online", 8, None, quantises_router=True)
 # What llm-compressor's W4A16 and modelopt's NVFP4 recipes write by default: routers, head and embeddings in 16 bit.
 TO_MAKE = {
     "fp8": Quantisation("fp8", "compressed-tensors:channel", 8, None),
     "int8": Quantisation("int8", "compressed-tensors:channel", 8, None),
-    "int4": Quantisation("int4", "compressed-tensors:group", 4, 128),
+    "int4": Quantisation("int4", "compressed-tensors:packed", 4, 128),
     "nvfp4": Quantisation("nvfp4", "modelopt", 4, 16, static_inputs=True),
 }
 
