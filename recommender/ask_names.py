@@ -1,0 +1,86 @@
+"""The catalog's names as people write them: models, GPUs and their families, providers, regions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from difflib import SequenceMatcher
+from itertools import combinations
+
+from recommender.catalog.catalog import Catalog
+from recommender.errors import nearest
+
+_LONGEST = 6  # words of a name
+_MEANT = 0.65  # likeness from which a suggestion helps rather than puzzles
+_PROVIDERS = {
+    "amazon": "aws",
+    "googlecloud": "gcp",
+    "google": "gcp",
+    "microsoft": "azure",
+    "microsoftazure": "azure",
+    "oracle": "oci",
+    "oraclecloud": "oci",
+    "lambdalabs": "lambda",
+    "vast": "vastai",
+}
+
+
+def folded(words: str) -> str:
+    """A name without what people leave out or vary: case, spaces, hyphens, dots, slashes."""
+    return re.sub(r"[^a-z0-9]+", "", words.casefold())
+
+
+class Names:
+    """Looks up runs of words."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._regions = {offer.region.casefold(): offer.region for offer in catalog.offers if offer.region != "global"}
+        providers = {offer.provider for offer in catalog.offers}
+        spoken = {folded(name): name for name in providers}
+        spoken |= {word: name for word, name in _PROVIDERS.items() if name in providers}
+        self._kinds: tuple[tuple[str, dict[str, tuple[str, ...]]], ...] = (
+            ("model", _models(catalog)),
+            ("gpus", _gpus(gpu.name for gpu in catalog.gpus)),
+            ("providers", {word: (name,) for word, name in spoken.items()}),
+        )
+
+    def at(self, words: Sequence[str], place: int) -> tuple[str, tuple[str, ...], int]:
+        """(kind, names, words used) of the longest name that begins at a word; no names and 1 where none does."""
+        if words[place] in self._regions:
+            return "regions", (self._regions[words[place]],), 1
+        for length in range(min(_LONGEST, len(words) - place), 0, -1):
+            key = folded("".join(words[place : place + length]))
+            for kind, names in self._kinds:
+                found = names.get(key) or (names.get(key.removesuffix("s")) if kind == "gpus" else None)
+                if found and not key.isdigit() and not (length > 1 and len(words[place]) == 1):  # "a 100" is no A100
+                    return kind, found, length
+        return "", (), 1
+
+    def nearest(self, words: str) -> str | None:
+        """The nearest name of any kind, where one is near enough to be meant."""
+        spoken = [name for _, names in self._kinds for found in names.values() for name in found]
+        near = nearest(words, [*sorted(set(spoken)), *sorted(self._regions)])
+        return near[0] if near and SequenceMatcher(None, words, near[0].casefold()).ratio() >= _MEANT else None
+
+
+def _models(catalog: Catalog) -> dict[str, tuple[str, ...]]:
+    """Models by id, alias and the last part of the id; the shortest alias stands for the model."""
+    tails: dict[str, tuple[str, ...]] = {}
+    exact: dict[str, tuple[str, ...]] = {}
+    for entry in catalog.models:
+        tails.setdefault(folded(entry.id.rpartition("/")[2]), (entry.id,))
+        exact |= {folded(name): (entry.id,) for name in (entry.id, *entry.aliases)}
+    return tails | exact
+
+
+def _gpus(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
+    """GPUs by name, by family (`h100`: all of them) and without the RTX in front (`a6000`)."""
+    found: dict[str, list[str]] = {}
+    for name in sorted(names):
+        first, *others = name.casefold().split("-")
+        for count in range(len(others) + 1):
+            for parts in combinations(others, count):
+                spoken = folded("".join((first, *parts)))
+                for key in {spoken, spoken.removeprefix("rtx")}:
+                    found.setdefault(key, []).append(name)
+    return {key: tuple(values) for key, values in found.items()}

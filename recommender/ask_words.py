@@ -1,0 +1,39 @@
+"""Words of a question: numbers, words that carry no condition, and conditions that are known but not answered."""
+
+from __future__ import annotations
+
+_UNITS = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen"
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
+
+NUMBERS = {
+    **{word: str(value) for value, word in enumerate(_UNITS.split(), 1)},
+    **{word: str(value) for value, word in zip(range(20, 100, 10), _TENS.split(), strict=True)},
+    "hundred": "100",
+    "thousand": "1000",
+    "single": "1",
+}
+
+_FILLERS = """
+    a an the and or plus with for to of on in at from by as into that which who what what's whats how is are be am do
+    does can could would should will shall may might i i'd we we'd you us me my our your it its this these those there
+    please hi hello hey thanks thank want wants need needs like get give find show tell recommend suggest choose pick
+    buy rent use using run runs running serve serves serving host hosts hosting deploy handle support fit fits hold
+    set up setup set-up setups way option options configuration config machine machines server servers instance
+    instances hardware gpu gpus card cards cloud provider cheapest cheap best lowest cost costs price priced affordable
+    optimal possible model models llm llms inference vllm engine chatbot api app application service request requests
+    token tokens length lengths long each context window user users concurrent concurrency only just some about around
+    roughly approximately x per-request total ideally currently much many budget
+"""
+FILLERS = frozenset(_FILLERS.split())
+
+HINTS = (
+    (r"\b(rps|qps|per second|per minute|a second|a minute|/s|/min|req)\b", "requests at once, such as '50 concurrent'"),
+    (r"\b(ttft|tpot|latency|fast|fastest|faster|quick|ms|milliseconds?|seconds?|throughput)\b", "no speed target yet"),
+    (r"\b(own|have|owned|existing|premises)\b", "`hardware:` in a scenario file"),
+    (r"\b(no|not|without|except|excluding|avoid|never|nor)\b", "what is wanted, instead of what is not"),
+    (r"\b(over|above|more|least|minimum|min)\b", "an upper limit, such as 'under $20/h'"),
+    (r"\b(europe|eu|us|usa|asia|germany|france|uk|canada|japan|india)\b", "a region's own name, such as us-east-1"),
+    (r"\b(sglang|tensorrt|trt|tgi|ollama|llama\.cpp)\b", "vllm, the engine that is modelled"),
+    (r"\b(average|mean|p\d\d|median|percentile|distribution)\b", "`lengths:` in a scenario file"),
+    (r"\b(day|daily|hours?|weekly|month|months|year|years)\b", "a price such as '$20/h' or '$5000 a month'"),
+)
