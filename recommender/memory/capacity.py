@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 
 from recommender.catalog.gpus import Gpu
 from recommender.catalog.models import Checkpoint, Model
+from recommender.errors import Fault, InputError
+from recommender.memory.fit import MEMORY_MODELS
 from recommender.memory.kv import KvPool
 
 Int = NDArray[np.int64]
@@ -31,6 +33,7 @@ class Reason(IntEnum):
     WEIGHTS = 2  # weights and reserve alone exceed the budget
     MAX_MODEL_LEN = 3  # not one request of max_model_len fits: the engine refuses to start
     NOT_MODELLED = 4  # the cache or the weights of this (weights, kv dtype, tp) are refused by name
+    UTILIZATION = 5  # the utilization leaves no room for the CUDA context
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,3 +111,16 @@ class MemoryModel(Protocol):
     def capacity(self, setting: Setting, columns: ReplicaColumns, limit: int, demand: Demand) -> Capacity:
         """How many requests, up to `limit`, each candidate holds."""
         ...
+
+
+def memory_model(name: str) -> MemoryModel:
+    """The memory model of that name. Raises InputError."""
+    if name == "vllm":
+        from recommender.memory.vllm_capacity import VllmMemory
+
+        return VllmMemory()
+    if name == "article":
+        from recommender.memory.article_capacity import ArticleMemory
+
+        return ArticleMemory()
+    raise InputError(Fault(f"memory model {name!r} is unknown", expected=" | ".join(MEMORY_MODELS)))

@@ -68,6 +68,10 @@ class EngineConstants:
         old = capability is not None and gpu.compute_capability is not None and gpu.compute_capability < capability
         return "V0" if old else self.newest_generation
 
+    def null_blocks(self, gpu: Gpu) -> int:
+        """Blocks of every pool that are never handed out: V1 keeps one."""
+        return 0 if self.generation(gpu) == "V0" else 1
+
     def runner(self, model: Model, quantised: bool) -> str:
         """V1 or V2: the model runner this model gets by default. Decides what sampling takes."""
         rule = self.v2_rule
