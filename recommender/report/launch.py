@@ -70,14 +70,20 @@ def _further(arguments: Iterable[str], words: Sequence[str]) -> Iterable[str]:
 
 
 def broken(line: str, width: int) -> list[str]:
-    """A launch line over several lines that a shell reads as one; a comment at its end comes first."""
+    """A launch line over several lines that a shell reads as one, each flag beside its value; a comment comes first."""
     command, _, comment = line.partition("  # ")
-    lines = [f"# {comment}"] if comment else []
-    current = ""
+    flags: list[str] = []
     for word in map(shlex.quote, shlex.split(command)):
-        if current and len(current) + len(word) + 3 > width:
-            lines.append(f"{current} \\")
-            current = f"  {word}"
+        if flags and not word.startswith("--"):
+            flags[-1] += f" {word}"
         else:
-            current = f"{current} {word}" if current else word
+            flags.append(word)
+    lines = [f"# {comment}"] if comment else []
+    current, *others = flags
+    for flag in others:
+        if len(current) + len(flag) + 3 > width:
+            lines.append(f"{current} \\")
+            current = f"  {flag}"
+        else:
+            current += f" {flag}"
     return [*lines, current]

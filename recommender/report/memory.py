@@ -13,10 +13,10 @@ def breakdown(fit: Fit) -> list[str]:
         ("memory as the driver reports it", fit.memory_bytes),
         (f"usable at utilization {fit.gpu_memory_utilization:g}", fit.usable_bytes),
         ("weights", fit.weights_bytes),
-        ("activations", fit.activation_bytes),
-        ("outside PyTorch", fit.non_torch_bytes),
-        ("CUDA graphs", fit.cuda_graph_bytes),
-        ("reserve in all", fit.reserve_bytes),
+        ("reserve", fit.reserve_bytes),
+        ("  activations", fit.activation_bytes),
+        ("  outside PyTorch", fit.non_torch_bytes),
+        ("  CUDA graphs", fit.cuda_graph_bytes),
         ("KV cache", fit.kv_cache_bytes),
     ]
     head = ("per GPU", "GB", "GiB", "bytes")

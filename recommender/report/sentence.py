@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from recommender.report.words import bought, cards, hourly, joined, layout, monthly, per_hour_and_month, precision
+from recommender.report.words import bought, cards, dollars, joined, layout, monthly, per_hour_and_month, precision
 from recommender.search.plan import LeftOut, Plan, Recommendation
 
 
@@ -50,7 +50,7 @@ def _dearer(first: Plan, other: Plan) -> str:
     if first.micro_usd_per_hour is None or other.micro_usd_per_hour is None:
         return ""
     more = other.micro_usd_per_hour - first.micro_usd_per_hour
-    return f", ${monthly(more)} more a month" if more > 0 else f" at ${hourly(other.micro_usd_per_hour)} an hour too"
+    return f", ${monthly(more)} more a month" if more > 0 else f" at {dollars(other.micro_usd_per_hour)} an hour too"
 
 
 def _left_out(left: Iterable[LeftOut]) -> Iterable[str]:
@@ -62,7 +62,7 @@ def _left_out(left: Iterable[LeftOut]) -> Iterable[str]:
 def _kind(left: LeftOut) -> str:
     if left.cheapest_micro_usd_per_hour is None:
         return f"{left.what} (no set-up)"
-    return f"{left.what} (from ${hourly(left.cheapest_micro_usd_per_hour)} an hour)"
+    return f"{left.what} (from {dollars(left.cheapest_micro_usd_per_hour)} an hour)"
 
 
 def _no_plan(answer: Recommendation) -> str:

@@ -8,8 +8,8 @@ from recommender.report.grid import WIDTH, grid, page, paragraph
 from recommender.report.launch import broken
 from recommender.report.memory import breakdown, holds
 from recommender.report.sentence import sentence
-from recommender.report.words import bought_in_full, hourly, monthly, percent
-from recommender.search.plan import Certificate, Plan, Recommendation, Refusal, ReplicaGroup
+from recommender.report.words import bought_in_full, dollars, hourly, monthly, percent
+from recommender.search.plan import Certificate, LeftOut, Plan, Recommendation, Refusal, ReplicaGroup
 
 _HEAD = ("#", "$/hour", "$/month", "GPUs", "GPU", "tp x n", "weights", "KV", "max len", "headroom", "tok/s <=")
 _LEFT = frozenset({4, 6, 7})
@@ -138,22 +138,26 @@ def _others(answer: Recommendation) -> list[str]:
     for what, plan in beside.items():
         if plan is not None and plan.offers != (answer.plans[0].offers if answer.plans else ()):
             offers = " + ".join(bought_in_full(purchase) for purchase in plan.offers)
-            lines += paragraph(f"{what}: ${hourly(plan.micro_usd_per_hour)} an hour, {offers}; {_adjusted(plan)}.")
+            price = "" if plan.micro_usd_per_hour is None else f"{dollars(plan.micro_usd_per_hour)} an hour, "
+            lines += paragraph(f"{what}: {price}{offers}; {_adjusted(plan)}.")
     for left in answer.left_out:
-        cheapest = (
-            f"{left.cheapest} at ${hourly(left.cheapest_micro_usd_per_hour)} an hour" if left.cheapest else "none"
-        )
-        native = left.quality_untouched_micro_usd_per_hour
-        untouched = f", quality untouched from ${hourly(native)}" if native is not None else ""
-        what = f"Left out: {left.what} ({left.offers:,} offers; cheapest set-up: {cheapest}{untouched})."
-        lines += paragraph(f"{what} Include with {left.how_to_include}", rest="  ")
+        lines += paragraph(_left_out(left), rest="  ")
     return lines
+
+
+def _left_out(left: LeftOut) -> str:
+    price, native = left.cheapest_micro_usd_per_hour, left.quality_untouched_micro_usd_per_hour
+    cheapest = "no set-up" if price is None else f"cheapest set-up: {left.cheapest} at {dollars(price)} an hour"
+    untouched = f", quality untouched from {dollars(native)}" if native is not None else ""
+    found = f"{left.offers:,} offers; {cheapest}{untouched}"
+    return f"Left out: {left.what} ({found}). Include with {left.how_to_include}"
 
 
 def _refusals(refusals: Iterable[Refusal]) -> list[str]:
     lines = []
     for refusal in refusals:
-        what = f"{refusal.gpu}: {refusal.reason}" if refusal.gpu else refusal.reason
+        named = refusal.gpu is None or refusal.reason.startswith(refusal.gpu)
+        what = refusal.reason if named else f"{refusal.gpu}: {refusal.reason}"
         lines.append(f"{what}; would do: {refusal.change}" if refusal.change else what)
     return _bullets("Refused, and why", lines)
 
@@ -172,4 +176,6 @@ def _footing(answer: Recommendation) -> list[str]:
 
 
 def _plain(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
     return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)

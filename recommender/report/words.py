@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from decimal import ROUND_HALF_UP, Decimal
 
 from recommender.search.plan import Plan, Purchase, ReplicaGroup
-from recommender.units import show_usd, usd, usd_per_month
+from recommender.units import MICRO, show_usd, usd, usd_per_month
 
 UNPRICED = "-"
 _MARKETS = {
@@ -31,9 +31,14 @@ def monthly(micro: int | None) -> str:
     return UNPRICED if micro is None else show_usd(usd_per_month(micro), 0)
 
 
+def dollars(micro: int) -> str:
+    """A price an hour for running text: cents, or four decimals below a dollar: `$5.99`, `$0.2348`."""
+    return f"${show_usd(usd(micro)) if micro >= MICRO else hourly(micro)}"
+
+
 def per_hour_and_month(micro: int) -> str:
     """`$4.58 an hour ($3,343 a month)`."""
-    return f"${hourly(micro)} an hour (${monthly(micro)} a month)"
+    return f"{dollars(micro)} an hour (${monthly(micro)} a month)"
 
 
 def percent(share: Decimal) -> str:
