@@ -1,0 +1,133 @@
+"""The public answers: `recommend`, `fit`, `ladder` and `budget`, with names looked up in the catalog."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from decimal import Decimal
+from functools import lru_cache
+
+from recommender.catalog.catalog import Catalog, load_catalog
+from recommender.catalog.models import Model
+from recommender.errors import Fault, InputError
+from recommender.memory.fit import Fit, Replica, fit_replica
+from recommender.memory.weights import WeightChoice, weight_choices
+from recommender.scenario import ENGINE_VERSION, Scenario
+from recommender.search.ladder import Ladder
+from recommender.search.plan import Recommendation
+
+
+@lru_cache(maxsize=4)
+def shipped_catalog(overlays: tuple[str, ...] = ()) -> Catalog:
+    """The catalog inside the package, with the user's overlays on top; read once per process."""
+    return load_catalog(overlays)
+
+
+def recommend(scenario: Scenario, catalog: Catalog | None = None) -> Recommendation:
+    """Ranked, feasible, provably cheapest plans for a scenario, or why there are none."""
+    from recommender.search.recommend import recommend as search
+
+    return search(scenario, catalog or shipped_catalog(scenario.catalog_overlays))
+
+
+def budget(scenario: Scenario, usd_per_month: Decimal, catalog: Catalog | None = None) -> Recommendation:
+    """The answer for the largest concurrency that so many dollars a month (of 730 hours) buy.
+
+    Where they buy none, the answer for one request, infeasible, with its reasons.
+    """
+    from recommender.memory.capacity import UNBOUNDED
+    from recommender.search.asked import look_up
+    from recommender.search.largest import largest_concurrency
+
+    catalog = catalog or shipped_catalog(scenario.catalog_overlays)
+    scenario = replace(scenario, limits=replace(scenario.limits, usd_per_month=usd_per_month))
+    asked = look_up(scenario, catalog, UNBOUNDED)
+    most, proven = largest_concurrency(asked.problem(asked.columns))
+    answer = recommend(replace(scenario, workload=replace(scenario.workload, concurrency=max(1, most))), catalog)
+    if not proven:
+        note = "the largest concurrency is not proven: the solver's limit was reached"
+        answer = replace(answer, warnings=(*answer.warnings, note))
+    return answer
+
+
+def ladder(scenario: Scenario, gpu: str, catalog: Catalog | None = None) -> Ladder:
+    """What each rung of the ladder does for a scenario on one GPU type."""
+    from recommender.search.asked import look_up
+    from recommender.search.ladder import ladder as climb
+    from recommender.search.recommend import question_of
+
+    catalog = catalog or shipped_catalog(scenario.catalog_overlays)
+    name = catalog.gpu(gpu).name
+    everything = replace(scenario, forbidden_rungs=frozenset(), search=replace(scenario.search, gpus=(name,)))
+    asked = look_up(everything, catalog)
+    return climb(asked, question_of(asked), name)
+
+
+def fit(
+    model: str,
+    gpu: str,
+    tp: int = 1,
+    pp: int = 1,
+    dp: int = 1,
+    ep: int = 1,
+    weights: str | None = None,
+    kv_dtype: str = "auto",
+    max_model_len: int | None = None,
+    max_num_seqs: int | None = None,
+    max_num_batched_tokens: int | None = None,
+    gpu_memory_utilization: float | None = None,
+    kv_cache_memory_bytes: int | None = None,
+    enforce_eager: bool = False,
+    engine: str = "vllm",
+    engine_version: str | None = None,
+    memory_model: str = "vllm",
+    concurrency: int | None = None,
+    catalog: Catalog | None = None,
+) -> Fit:
+    """Whether one replica starts, and what it holds; None is the engine's own default.
+
+    `concurrency` is another name for `max_num_seqs`. Raises InputError for names the catalog does not know.
+    """
+    catalog = catalog or shipped_catalog()
+    served, stored = _served(catalog, model, weights, engine_version)
+    replica = Replica(
+        model=served,
+        gpu=catalog.gpu(gpu),
+        weights=stored.weights,
+        checkpoint=stored.checkpoint,
+        kv_dtype=kv_dtype,
+        tp=tp,
+        pp=pp,
+        dp=dp,
+        ep=ep,
+        max_model_len=max_model_len,
+        max_num_seqs=max_num_seqs if concurrency is None else concurrency,
+        max_num_batched_tokens=max_num_batched_tokens,
+        gpu_memory_utilization=gpu_memory_utilization,
+        kv_cache_memory_bytes=kv_cache_memory_bytes,
+        enforce_eager=enforce_eager,
+        engine=engine,
+        engine_version=engine_version,
+    )
+    return fit_replica(replica, memory_model)
+
+
+def _served(
+    catalog: Catalog, name: str, weights: str | None, engine_version: str | None
+) -> tuple[Model, WeightChoice]:
+    """The model and its weights: the repository named, or the dtype asked for, or the model's own."""
+    resolved = catalog.resolve(name)
+    model, given, own = resolved.model, resolved.checkpoint, resolved.repository
+    if own is not None and given is not None and weights in (None, own.native):
+        model, given, weights = own, replace(given, model=own.id), own.native
+    checkpoints = [*catalog.checkpoints_of(resolved.model.id), *([given] if given else [])]
+    choices = weight_choices(model, checkpoints, engine_version or ENGINE_VERSION)
+    if weights is not None:
+        wanted = [each for each in choices if each.weights == weights]
+    elif given is not None:
+        wanted = [each for each in choices if each.checkpoint is not None and each.checkpoint.id == given.id]
+    else:
+        wanted = [each for each in choices if each.how == "native"]
+    if not wanted:
+        known = " | ".join(sorted({each.weights for each in choices}))
+        raise InputError(Fault(f"no {weights} weights for {model.id}", key="weights", expected=known))
+    return model, wanted[0]

@@ -1,0 +1,123 @@
+"""A scenario with its names looked up, and everything that may be bought and started listed."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date
+
+from recommender.catalog.catalog import Catalog
+from recommender.catalog.gpus import Gpu
+from recommender.catalog.models import Model
+from recommender.memory.capacity import WorstCase
+from recommender.memory.weights import WeightChoice, weight_choices
+from recommender.scenario import Scenario
+from recommender.search.assemble import assemble, powered
+from recommender.search.candidates import Candidates, candidates_of
+from recommender.search.columns import Column, columns_of, newest_price
+from recommender.search.leftout import Axis, axes_of
+from recommender.search.plan import Refusal
+from recommender.search.problem import Problem
+from recommender.search.terms import Terms, terms_of
+from recommender.workload.lengths import max_model_len_for
+
+BLOCK_TOKENS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A scenario with its names looked up and everything that may be bought listed."""
+
+    scenario: Scenario
+    catalog: Catalog
+    model: Model
+    terms: tuple[Terms, ...]
+    shortest: int
+    columns: tuple[Column, ...]
+    wider: tuple[tuple[Axis, tuple[Column, ...]], ...]
+    candidates: Candidates
+    unsearched: tuple[Refusal, ...]
+
+    @property
+    def gpus(self) -> Mapping[str, Gpu]:
+        """The catalog's GPUs by name."""
+        return by_name(self.catalog)
+
+    def problem(self, columns: Sequence[Column], allowed: Iterable[int] | None = None) -> Problem:
+        """The purchase problem over some of the columns and terms."""
+        demand = self.scenario.workload.concurrency
+        return assemble(self.scenario, columns, self.candidates, self.gpus, demand, allowed)
+
+    @property
+    def untouched(self) -> list[int]:
+        """The terms that leave weights and KV cache native."""
+        return [i for i, each in enumerate(self.terms) if each.untouched]
+
+
+def look_up(scenario: Scenario, catalog: Catalog, limit: int | None = None) -> Asked:
+    """The scenario's names resolved and its candidates evaluated, each replica up to `limit` requests."""
+    as_of = scenario.as_of or newest_price(catalog.offers)
+    scenario = replace(scenario, as_of=as_of)
+    model, choices = _weights(catalog, scenario)
+    lengths = scenario.workload.lengths
+    shortest = min(max_model_len_for(lengths, scenario.sla.served_share, BLOCK_TOKENS), model.max_model_len)
+    gpus = by_name(catalog)
+    columns, unsearched = _searchable(scenario, columns_of(scenario, catalog.offers, gpus, as_of), gpus)
+    wider = tuple((axis, _only_in(axis, scenario, catalog, columns, as_of)) for axis in axes_of(scenario))
+    sizes: dict[str, int] = defaultdict(int)
+    for column in (*columns, *(each for _, more in wider for each in more)):
+        sizes[column.gpu] = max(sizes[column.gpu], column.gpus)
+    casts = sorted({gpus[name].supports_bf16 == "no" for name in sizes})
+    terms = terms_of(model, choices, scenario, shortest, casts)
+    candidates = candidates_of(
+        scenario, model, gpus, sizes, terms, limit or scenario.workload.concurrency, WorstCase()
+    )
+    return Asked(scenario, catalog, model, terms, shortest, tuple(columns), wider, candidates, tuple(unsearched))
+
+
+def by_name(catalog: Catalog) -> dict[str, Gpu]:
+    """The catalog's GPUs by name."""
+    return {gpu.name: gpu for gpu in catalog.gpus}
+
+
+def _weights(catalog: Catalog, scenario: Scenario) -> tuple[Model, tuple[WeightChoice, ...]]:
+    """The model and the ways to have its weights: only the one repository where the scenario named a quantised one."""
+    resolved = catalog.resolve(scenario.model)
+    model, given = resolved.model, resolved.checkpoint
+    checkpoints = catalog.checkpoints_of(model.id)
+    if given is None:
+        return model, weight_choices(model, checkpoints, scenario.engine_version)
+    if resolved.repository is not None:
+        model = replace(model, kv_declared=resolved.repository.kv_declared)
+    others = [each for each in checkpoints if each.id != given.id]
+    choices = weight_choices(model, (*others, given), scenario.engine_version)
+    return model, tuple(each for each in choices if each.checkpoint and each.checkpoint.id == given.id)
+
+
+def _searchable(
+    scenario: Scenario, columns: Iterable[Column], gpus: Mapping[str, Gpu]
+) -> tuple[list[Column], list[Refusal]]:
+    """Columns on GPUs the engine runs on, their memory (and power, where limited) known; refusals for the rest."""
+    columns, unpowered = powered(scenario, columns, gpus)
+    refused = [Refusal(name, "power", "its power is unknown, and a power limit is set", None) for name in unpowered]
+    names = sorted({column.gpu for column in columns})
+    for name in names:
+        gpu = gpus[name]
+        if gpu.engine != scenario.engine:
+            refused.append(Refusal(name, "compatibility", f"{scenario.engine} does not run on it", None))
+        elif gpu.memory_bytes is None:
+            refused.append(Refusal(name, "memory", "its memory as the engine sees it is unknown", None))
+    out = {refusal.gpu for refusal in refused}
+    return [column for column in columns if column.gpu not in out], refused
+
+
+def _only_in(
+    axis: Axis, scenario: Scenario, catalog: Catalog, columns: Sequence[Column], as_of: date
+) -> tuple[Column, ...]:
+    """The columns that an axis admits and the scenario does not."""
+    known = {column.name for column in columns}
+    gpus = by_name(catalog)
+    wider = columns_of(replace(scenario, search=axis.search), catalog.offers, gpus, as_of)
+    searchable, _ = _searchable(scenario, wider, gpus)
+    return tuple(column for column in searchable if column.name not in known)

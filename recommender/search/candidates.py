@@ -1,0 +1,193 @@
+"""Every replica that could be started, and what each holds: one row per GPU type, tensor parallel size and terms.
+
+Offers of one GPU type share these rows: a candidate (offer, tp, terms) takes its memory from the row of its GPU. Every row
+that holds nothing carries the reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from recommender.catalog.gpus import Gpu
+from recommender.catalog.models import Model
+from recommender.memory.capacity import Demand, Reason, ReplicaColumns, Setting, memory_model
+from recommender.memory.compatibility import Verdict, compatible
+from recommender.scenario import Scenario
+from recommender.search.terms import Terms
+
+REASONS = {
+    Reason.MEMORY_UNKNOWN: "nobody stated what the engine sees of this card's memory",
+    Reason.WEIGHTS: "the weights and the reserve alone exceed the memory",
+    Reason.MAX_MODEL_LEN: "not one request of max-model-len fits, so the engine refuses to start",
+    Reason.NOT_MODELLED: "its weights or its cache are not modelled",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One candidate replica. `sequences` 0: it holds nothing, see `reason`."""
+
+    gpu: str
+    tp: int
+    terms: int
+    verdict: Verdict
+    sequences: int
+    kv_cache_bytes: int
+    limit: str  # fits | compatibility | memory | max_model_len
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Pattern:
+    """The replicas one instance hosts: (tp, index of terms, count), and the requests they hold together."""
+
+    replicas: tuple[tuple[int, int, int], ...]
+    sequences: int
+
+
+@dataclass(slots=True)
+class Candidates:
+    """All rows of a question, and the best pattern of each instance size."""
+
+    terms: tuple[Terms, ...]
+    rows: dict[tuple[str, int, int], Row]  # (gpu, tp, terms)
+    uniform: bool
+    _patterns: dict[tuple[str, int, int], Pattern] = field(default_factory=dict)
+
+    def pattern(self, gpu: str, terms: int, gpus: int) -> Pattern:
+        """The replicas that hold the most requests on an instance of so many GPUs; of those the fewest replicas."""
+        key = (gpu, terms, gpus)
+        if key not in self._patterns:
+            self._patterns[key] = _pack(self._items(gpu, terms, gpus), gpus)
+        return self._patterns[key]
+
+    def _items(self, gpu: str, terms: int, gpus: int) -> list[tuple[int, int, int]]:
+        """(requests, tp, terms) of each replica size: the best of all milder terms where precisions may be mixed."""
+        items = []
+        for tp in range(1, gpus + 1):
+            allowed = [terms] if self.uniform else [i for i, t in enumerate(self.terms) if t.milder(self.terms[terms])]
+            rows = [self.rows[gpu, tp, i] for i in allowed if (gpu, tp, i) in self.rows]
+            holding = [row for row in rows if row.sequences]
+            if holding:
+                best = max(holding, key=lambda row: (row.sequences, -row.terms))
+                items.append((best.sequences, tp, best.terms))
+        return items
+
+
+def _pack(items: Sequence[tuple[int, int, int]], gpus: int) -> Pattern:
+    """An unbounded knapsack of replicas into the GPUs of one instance."""
+    best: list[tuple[int, int, tuple[int, ...]]] = [(0, 0, ())]
+    for size in range(1, gpus + 1):
+        options = [best[size - 1]]
+        for index, (sequences, tp, _) in enumerate(items):
+            if tp <= size:
+                held, fewer, chosen = best[size - tp]
+                options.append((held + sequences, fewer - 1, tuple(sorted((*chosen, index)))))
+        best.append(max(options, key=lambda option: (option[0], option[1], option[2])))
+    held, _, chosen = best[gpus]
+    counted = [(items[i][1], items[i][2], chosen.count(i)) for i in sorted(set(chosen))]
+    return Pattern(tuple(counted), held)
+
+
+def candidates_of(
+    scenario: Scenario,
+    model: Model,
+    gpus: Mapping[str, Gpu],
+    sizes: Mapping[str, int],
+    terms: tuple[Terms, ...],
+    limit: int,
+    demand: Demand,
+) -> Candidates:
+    """The rows of every GPU of `sizes` (its largest instance), each tp up to that size, each of the terms.
+
+    `limit` is the most requests a replica is asked to hold.
+    """
+    wanted = scenario.search.tp
+    asked = [
+        (gpu, tp, index, _verdict(scenario, model, gpus[gpu], tp, each))
+        for gpu, largest in sorted(sizes.items())
+        for tp in range(1, largest + 1)
+        if wanted is None or tp in wanted
+        for index, each in enumerate(terms)
+    ]
+    asked = [row for row in asked if not row[3].ok or row[3].cast == terms[row[2]].cast]
+    rows = {(gpu, tp, i): _refused(gpu, tp, i, verdict) for gpu, tp, i, verdict in asked if not verdict.ok}
+    open_rows = [(gpu, tp, i, verdict) for gpu, tp, i, verdict in asked if verdict.ok]
+    if open_rows:
+        rows |= _evaluate(scenario, model, gpus, terms, open_rows, limit, demand)
+    return Candidates(terms, rows, scenario.search.uniform_precision)
+
+
+def _verdict(scenario: Scenario, model: Model, gpu: Gpu, tp: int, terms: Terms) -> Verdict:
+    return compatible(
+        model,
+        gpu,
+        tp=tp,
+        weights=terms.choice.weights,
+        quantisation=terms.choice.quantisation,
+        kv_dtype=terms.kv_dtype,
+        engine=scenario.engine,
+        engine_version=scenario.engine_version,
+    )
+
+
+def _refused(gpu: str, tp: int, terms: int, verdict: Verdict) -> Row:
+    return Row(gpu, tp, terms, verdict, 0, 0, "compatibility", verdict.reason)
+
+
+def _evaluate(
+    scenario: Scenario,
+    model: Model,
+    gpus: Mapping[str, Gpu],
+    terms: tuple[Terms, ...],
+    asked: list[tuple[str, int, int, Verdict]],
+    limit: int,
+    demand: Demand,
+) -> dict[tuple[str, int, int], Row]:
+    """Memory of all compatible rows in one vectorised call."""
+    names = sorted({gpu for gpu, *_ in asked})
+    choices = list(dict.fromkeys((each.choice.weights, each.choice.checkpoint) for each in terms))
+    kv_dtypes = ("auto", "fp8")
+    setting = Setting(
+        model=model,
+        gpus=tuple(gpus[name] for name in names),
+        weights=tuple(choices),
+        kv_dtypes=kv_dtypes,
+        engine=scenario.engine,
+        engine_version=scenario.engine_version,
+        gpu_memory_utilization=(
+            None if scenario.gpu_memory_utilization is None else float(scenario.gpu_memory_utilization)
+        ),
+        enforce_eager=scenario.enforce_eager,
+    )
+    ones = np.ones(len(asked), dtype=np.int64)
+    picked = [terms[i] for _, _, i, _ in asked]
+    columns = ReplicaColumns(
+        gpu=_integers(names.index(gpu) for gpu, *_ in asked),
+        tp=_integers(tp for _, tp, _, _ in asked),
+        weights=_integers(choices.index((each.choice.weights, each.choice.checkpoint)) for each in picked),
+        kv_dtype=_integers(kv_dtypes.index(each.kv_dtype) for each in picked),
+        max_model_len=_integers(each.max_model_len for each in picked),
+        max_num_batched_tokens=ones * (scenario.max_num_batched_tokens or 0),
+        extra_reserve_bytes=_integers(verdict.reserve_bytes for *_, verdict in asked),
+        pp=ones,
+        ep=ones,
+        dp=ones,
+    )
+    held = memory_model(scenario.memory_model).capacity(setting, columns, limit, demand)
+    rows = {}
+    for k, (gpu, tp, i, verdict) in enumerate(asked):
+        reason = Reason(int(held.reason[k]))
+        kind = {Reason.FITS: "fits", Reason.MAX_MODEL_LEN: "max_model_len"}.get(reason, "memory")
+        text = REASONS.get(reason, "")
+        rows[gpu, tp, i] = Row(
+            gpu, tp, i, verdict, int(held.sequences[k]), int(held.kv_cache_bytes[k]), kind, text
+        )
+    return rows
+
+
+def _integers(values: object) -> np.ndarray:
+    return np.fromiter(values, dtype=np.int64)  # type: ignore[call-overload, no-any-return]

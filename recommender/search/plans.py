@@ -1,0 +1,209 @@
+"""A chosen purchase -> a Plan a person can buy and start."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+
+from recommender.catalog.gpus import Gpu
+from recommender.catalog.models import Model
+from recommender.memory.fit import Fit, Replica, fit_replica
+from recommender.report.launch import launch_line
+from recommender.scenario import Scenario
+from recommender.search.candidates import Candidates
+from recommender.search.columns import Column
+from recommender.search.plan import Plan, Purchase, ReplicaGroup
+from recommender.search.problem import Bought
+from recommender.search.terms import Terms, adjustments_of
+from recommender.search.warnings import warnings_of
+from recommender.speed.bound import tokens_per_s_bound
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A scenario with its names resolved: what every part of the answer is built from."""
+
+    scenario: Scenario
+    model: Model
+    gpus: Mapping[str, Gpu]
+    columns: tuple[Column, ...]
+    candidates: Candidates
+    shortest: int  # least max-model-len that serves the promised share
+    medians: Mapping[str, int]  # micro-dollars per GPU-hour, by GPU
+
+
+def plan_of(question: Question, bought: Bought, rank: int) -> Plan:
+    """The purchase with its replicas, memory, launch lines and warnings."""
+    terms = question.candidates.terms[bought.setting]
+    columns = [question.columns[c] for c, _ in bought.counts]
+    counts = [count for _, count in bought.counts]
+    region, also = _regions(columns, question.scenario.search.placement)
+    purchases = tuple(_purchase(*pair, region, also) for pair in zip(columns, counts, strict=True))
+    replicas = tuple(_replicas(question, columns, counts, bought.setting))
+    replica_count = sum(group.count for group in replicas)
+    demand = question.scenario.workload.concurrency
+    priced = all(column.micro_usd_per_hour is not None for column in columns)
+    return Plan(
+        rank=rank,
+        micro_usd_per_hour=bought.cost if priced else None,
+        gpus=bought.gpus,
+        replicas_total=replica_count,
+        served_concurrency=sum(group.concurrency * group.count for group in replicas),
+        headroom=Decimal(bought.served - demand) / demand,
+        adjustments=adjustments_of(terms, question.model, _spread(question, replicas)),
+        offers=purchases,
+        replicas=replicas,
+        warnings=warnings_of(question.scenario, question.gpus, columns, purchases, replicas, question.medians),
+    )
+
+
+def _regions(columns: Sequence[Column], placement: str) -> tuple[str | None, tuple[str, ...]]:
+    """The first region that has everything, and the others; None where each column keeps its own."""
+    if placement != "one_region":
+        return None, ()
+    shared = sorted(set.intersection(*(set(column.offers) for column in columns)))
+    return shared[0], tuple(shared[1:])
+
+
+def _purchase(column: Column, count: int, region: str | None, also: tuple[str, ...]) -> Purchase:
+    regions = sorted(column.offers)
+    here = region or regions[0]
+    offer = column.offers[here]
+    return Purchase(
+        provider=column.provider,
+        instance_type=column.instance_type,
+        region=here,
+        also_in=also if region else tuple(regions[1:]),
+        segment=offer.segment,
+        market=column.market,
+        gpu=column.gpu,
+        gpus_per_instance=column.gpus,
+        count=count,
+        micro_usd_per_hour=column.micro_usd_per_hour,
+        as_of=offer.as_of,
+        source=offer.source,
+        listed=offer.listed,
+        assumed_size=column.assumed_size,
+    )
+
+
+def _replicas(question: Question, columns: Sequence[Column], counts: Sequence[int], setting: int) -> list[ReplicaGroup]:
+    """All replicas of the purchase, each with its share of the requests."""
+    found = [
+        (offer, column, tp, terms, held * count)
+        for offer, (column, count) in enumerate(zip(columns, counts, strict=True))
+        for tp, terms, held in question.candidates.pattern(column.gpu, setting, column.gpus).replicas
+    ]
+    rows = question.candidates.rows
+    capacity = [rows[column.gpu, tp, terms].sequences for _, column, tp, terms, _ in found]
+    shares = share(question.scenario.workload.concurrency, capacity, [count for *_, count in found])
+    groups = []
+    for (offer, column, tp, terms, _), holds, split in zip(found, capacity, shares, strict=True):
+        for concurrency, count in split:
+            groups.append(_group(question, offer, column, tp, terms, count, concurrency, holds))
+    return groups
+
+
+def share(demand: int, capacity: Sequence[int], counts: Sequence[int]) -> list[list[tuple[int, int]]]:
+    """(requests, replicas) for each group of equal replicas, so that the requests sum to the demand.
+
+    Equal replicas throughout all get the same ceiling. Otherwise each gets its part in proportion to what it holds,
+    rounded down, and what is left over goes one by one to those that were cut most; none gets more than it holds.
+    """
+    total = sum(counts)
+    if len(set(capacity)) == 1:
+        return [[(-(-demand // total), count)] for count in counts]
+    holds = sum(held * count for held, count in zip(capacity, counts, strict=True))
+    base = [demand * held // holds for held in capacity]
+    left = demand - sum(each * count for each, count in zip(base, counts, strict=True))
+    extra = [0] * len(counts)
+    for group in sorted(range(len(counts)), key=lambda g: (-(demand * capacity[g] % holds), g)):
+        extra[group] = min(left, counts[group]) if base[group] < capacity[group] else 0
+        left -= extra[group]
+    return [
+        [(each, n) for each, n in ((base[g] + 1, extra[g]), (base[g], counts[g] - extra[g])) if n and each]
+        for g in range(len(counts))
+    ]
+
+
+def _group(
+    question: Question, offer: int, column: Column, tp: int, index: int, count: int, concurrency: int, holds: int
+) -> ReplicaGroup:
+    terms, scenario = question.candidates.terms[index], question.scenario
+    row = question.candidates.rows[column.gpu, tp, index]
+    gpu = question.gpus[column.gpu]
+    memory = fit_replica(replica_of(question, column.gpu, tp, terms, concurrency), scenario.memory_model)
+    checkpoint = terms.choice.checkpoint
+    return ReplicaGroup(
+        workload=scenario.name,
+        offer_index=offer,
+        count=count,
+        gpu=column.gpu,
+        tp=tp,
+        pp=1,
+        dp=1,
+        ep=1,
+        weights=terms.choice.weights,
+        weights_how=terms.choice.how,
+        checkpoint=checkpoint.id if checkpoint else None,
+        kv_dtype=terms.kv_dtype,
+        max_model_len=terms.max_model_len,
+        max_num_seqs=concurrency,
+        max_num_batched_tokens=memory.max_num_batched_tokens,
+        concurrency=concurrency,
+        capacity=holds,
+        memory=memory,
+        output_tokens_per_s_bound=tokens_per_s_bound(question.model, gpu, tp, terms.choice),
+        launch=launch_line(question.model, terms.choice, memory, row.verdict.launch_arguments),
+        longest_max_model_len=longest(memory, concurrency, question.model.max_model_len),
+    )
+
+
+def replica_of(question: Question, gpu: str, tp: int, terms: Terms, max_num_seqs: int) -> Replica:
+    """The replica as it would be started."""
+    scenario = question.scenario
+    utilization = scenario.gpu_memory_utilization
+    return Replica(
+        model=question.model,
+        gpu=question.gpus[gpu],
+        weights=terms.choice.weights,
+        checkpoint=terms.choice.checkpoint,
+        kv_dtype=terms.kv_dtype,
+        tp=tp,
+        max_model_len=terms.max_model_len,
+        max_num_seqs=max_num_seqs,
+        max_num_batched_tokens=scenario.max_num_batched_tokens,
+        gpu_memory_utilization=None if utilization is None else float(utilization),
+        enforce_eager=scenario.enforce_eager,
+        engine=scenario.engine,
+        engine_version=scenario.engine_version,
+    )
+
+
+def longest(memory: Fit, concurrency: int, most: int) -> int | None:
+    """The longest max-model-len at which this many full-length requests still fit, rounded down to the block."""
+    if memory.blocks is None or memory.block_size is None or not memory.starts:
+        return None
+    return min(most, memory.blocks // concurrency * memory.block_size)
+
+
+def _spread(question: Question, replicas: Sequence[ReplicaGroup]) -> str | None:
+    """Rung 4 in words, where the plan runs on more GPUs than the weights alone need."""
+    used = sum(group.tp * group.count for group in replicas)
+    least = min(_fewest(question, group.gpu, group.weights) for group in replicas)
+    if used <= least:
+        return None
+    parts = ", ".join(f"{group.count} x tp {group.tp} on {group.gpu}" for group in replicas)
+    return f"{least} -> {used} GPUs ({parts})"
+
+
+def _fewest(question: Question, gpu: str, weights: str) -> int:
+    """The smallest tp at which weights and reserve fit, whether or not a request does."""
+    return min(
+        row.tp
+        for (name, _, index), row in question.candidates.rows.items()
+        if name == gpu
+        and question.candidates.terms[index].choice.weights == weights
+        and row.limit in ("fits", "max_model_len")
+    )

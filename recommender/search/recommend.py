@@ -1,0 +1,236 @@
+"""A scenario and a catalog -> the Recommendation. One way: resolve, list candidates, choose, describe, check."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import date
+from decimal import Decimal
+from statistics import median
+
+from recommender.catalog.catalog import Catalog
+from recommender.check import check_plan
+from recommender.errors import InternalError
+from recommender.memory.capacity import UNBOUNDED
+from recommender.scenario import Scenario
+from recommender.search.asked import Asked, look_up
+from recommender.search.columns import Column
+from recommender.search.enumeration import covering_optimum
+from recommender.search.largest import largest_concurrency
+from recommender.search.leftout import left_out
+from recommender.search.plan import Certificate, LeftOut, Plan, Recommendation, Refusal
+from recommender.search.plans import Question, plan_of
+from recommender.search.problem import Bought, Problem, order
+from recommender.search.refusals import changes, gpu_refusals
+from recommender.search.solver import Solution, solve
+from recommender.workload.lengths import served_share
+
+CROSS_CHECK_WORK = 20_000_000  # demand x columns x settings up to which the covering programme checks an answer
+FEWEST_FOR_MEDIAN = 4  # offers below which a GPU's median price says nothing
+
+
+def recommend(scenario: Scenario, catalog: Catalog) -> Recommendation:
+    """Ranked, checked, provably cheapest plans for a scenario, or the reasons why there are none."""
+    asked = look_up(scenario, catalog)
+    problem = asked.problem(asked.columns)
+    solution = _solve(asked, problem)
+    question = question_of(asked)
+    plans = tuple(plan_of(question, bought, rank) for rank, bought in enumerate(solution.purchases, 1))
+    alternatives = _alternatives(asked, question, plans)
+    for plan in (*plans, *(each for each in alternatives.values() if each)):
+        check_plan(plan, asked.scenario, catalog)
+    certificate = _certificate(asked, problem, solution)
+    return Recommendation(
+        scenario=scenario.name,
+        question=_question_in_words(asked),
+        model=asked.model.id,
+        concurrency=scenario.workload.concurrency,
+        status=certificate.status,
+        certificate=certificate,
+        plans=plans,
+        cheapest_quality_untouched=alternatives["untouched"],
+        cheapest_no_checkpoint_needed=alternatives["no_checkpoint"],
+        cheapest_on_fresh_prices=alternatives["fresh"],
+        left_out=_left_out(asked),
+        refusals=_refusals(asked, problem, plans),
+        defaults=dict(scenario.defaults),
+        catalog=catalog.stamp,
+        warnings=_warnings(asked),
+        as_of=asked.scenario.as_of,
+    )
+
+
+def question_of(asked: Asked) -> Question:
+    """What every part of the answer is described from."""
+    return Question(
+        scenario=asked.scenario,
+        model=asked.model,
+        gpus=asked.gpus,
+        columns=asked.columns,
+        candidates=asked.candidates,
+        shortest=asked.shortest,
+        medians=_medians(asked.catalog),
+    )
+
+
+def _medians(catalog: Catalog) -> dict[str, int]:
+    """Micro-dollars per GPU-hour on demand, by GPU, where enough listed offers say so."""
+    prices: dict[str, list[int]] = defaultdict(list)
+    for offer in catalog.offers:
+        if offer.listed and not offer.stale and "on_demand" in offer.prices:
+            prices[offer.gpu].append(offer.prices["on_demand"] // offer.gpus)
+    return {gpu: int(median(each)) for gpu, each in prices.items() if len(each) >= FEWEST_FOR_MEDIAN}
+
+
+def _solve(asked: Asked, problem: Problem) -> Solution:
+    """The k best purchases; with `group_by`, the best of each GPU, provider or region."""
+    plans = asked.scenario.search.plans
+    by = asked.scenario.group_by
+    if by is None:
+        return solve(problem, plans)
+    kinds: dict[str, list[int]] = defaultdict(list)
+    for index, column in enumerate(asked.columns):
+        for value in column.offers if by == "region" else (getattr(column, by),):
+            kinds[value].append(index)
+    solutions = [solve(replace(problem, groups=_within(problem, members)), 1) for members in kinds.values()]
+    found = sorted(
+        {bought for solution in solutions for bought in solution.purchases}, key=lambda each: order(problem, each)
+    )[:plans]
+    if not found:
+        return max(solutions, key=lambda each: each.status, default=Solution("infeasible", (), 0, None, 0.0))
+    proven = all(solution.status in ("optimal", "infeasible") for solution in solutions)
+    status = "optimal" if proven else "feasible"
+    spent = sum(solution.deterministic_time for solution in solutions)
+    return Solution(status, tuple(found), len(found) if proven else 0, found[0].cost if proven else None, spent)
+
+
+def _within(problem: Problem, members: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+    """The groups cut down to some columns."""
+    wanted = set(members)
+    return tuple(cut for group in problem.groups if (cut := tuple(c for c in group if c in wanted)))
+
+
+def _alternatives(asked: Asked, question: Question, plans: Sequence[Plan]) -> dict[str, Plan | None]:
+    """The cheapest plan untouched in quality, without a checkpoint to make, and on fresh prices, where they differ."""
+    found: dict[str, Plan | None] = {"untouched": None, "no_checkpoint": None, "fresh": None}
+    if not plans:
+        return found
+    first = plans[0]
+    found["untouched"] = first if first.quality_untouched else _best(asked, question, asked.columns, asked.untouched)
+    made = {i for i, each in enumerate(asked.terms) if each.choice.how == "to_make"}
+    found["no_checkpoint"] = (
+        first
+        if all(group.weights_how != "to_make" for group in first.replicas)
+        else _best(asked, question, asked.columns, [i for i in range(len(asked.terms)) if i not in made])
+    )
+    if not all(_fresh(asked, purchase.as_of) for purchase in first.offers):
+        fresh = [each for each in asked.columns if all(_fresh(asked, offer.as_of) for offer in each.offers.values())]
+        found["fresh"] = _best(asked, question, fresh, None)
+    return found
+
+
+def _fresh(asked: Asked, priced_on: date) -> bool:
+    as_of = asked.scenario.as_of
+    return as_of is None or (as_of - priced_on).days <= asked.scenario.search.max_price_age_days
+
+
+def _best(
+    asked: Asked, question: Question, columns: Sequence[Column], allowed: Iterable[int] | None
+) -> Plan | None:
+    """The proven best plan over some columns and terms."""
+    solution = solve(asked.problem(columns, allowed), plans=1)
+    if not solution.purchases or solution.status != "optimal":
+        return None
+    return plan_of(replace(question, columns=tuple(columns)), solution.purchases[0], 1)
+
+
+def _certificate(asked: Asked, problem: Problem, solution: Solution) -> Certificate:
+    candidates, feasible = 0, 0
+    for column in asked.columns:
+        rows = [row for (gpu, tp, _), row in asked.candidates.rows.items() if gpu == column.gpu and tp <= column.gpus]
+        candidates += len(rows) * len(column.offers)
+        feasible += sum(1 for row in rows if row.sequences) * len(column.offers)
+    gap = None
+    if solution.purchases and solution.bound is not None and problem.priced:
+        cost = solution.purchases[0].cost
+        gap = Decimal(0) if solution.status == "optimal" else Decimal(cost - solution.bound) / cost
+    return Certificate(
+        status=solution.status,
+        bound_micro_usd_per_hour=solution.bound if problem.priced else None,
+        gap=gap,
+        candidates=candidates,
+        feasible_candidates=feasible,
+        solver="OR-Tools CP-SAT",
+        cross_check=_cross_check(problem, solution),
+        deterministic_time=solution.deterministic_time,
+        plans_proven=solution.proven,
+    )
+
+
+def _cross_check(problem: Problem, solution: Solution) -> str:
+    """Whether the covering programme finds the same optimum. Raises InternalError where it does not."""
+    if not problem.priced or problem.limits or any(count > 1 for count in problem.minimum):
+        return "not run: it knows neither limits, nor minimum counts, nor unpriced cards"
+    work = problem.demand * len(problem.names) * len(problem.rank)
+    if work > CROSS_CHECK_WORK or not solution.purchases:
+        return "not run: too large" if solution.purchases else "not run: nothing serves"
+    least = covering_optimum(problem)
+    if solution.status == "optimal" and least != solution.purchases[0].cost:
+        raise InternalError(f"CP-SAT says {solution.purchases[0].cost}, the covering programme {least}")
+    return "covering dynamic programme: same optimum"
+
+
+def _left_out(asked: Asked) -> tuple[LeftOut, ...]:
+    found = []
+    for axis, columns in asked.wider:
+        listed = list(columns)
+
+        def problem_of(some: list[Column], untouched: bool) -> Problem:
+            return asked.problem(some, asked.untouched if untouched else None)
+
+        def name(bought: Bought, among: list[Column] = listed) -> str:
+            return " + ".join(
+                f"{count} x {among[c].provider} {among[c].instance_type} ({among[c].gpus} x {among[c].gpu})"
+                for c, count in bought.counts
+            )
+
+        found.append(left_out(axis, listed, problem_of, name))
+    return tuple(each for each in found if each)
+
+
+def _refusals(asked: Asked, problem: Problem, plans: Sequence[Plan]) -> tuple[Refusal, ...]:
+    searched: dict[str, int] = {column.gpu: column.gpus for column in asked.columns}
+    refused = asked.unsearched + gpu_refusals(asked.candidates, asked.gpus, searched)
+    if plans:
+        return refused
+
+    def build(changed: Scenario) -> Problem:
+        again = look_up(changed, asked.catalog)
+        return again.problem(again.columns)
+
+    def largest() -> int:
+        again = look_up(asked.scenario, asked.catalog, UNBOUNDED)
+        return largest_concurrency(again.problem(again.columns))[0]
+
+    nothing = () if asked.columns else (Refusal(None, "price", "no offer matches the search", "widen search"),)
+    return (*nothing, *changes(asked.scenario, problem, build, largest), *refused)
+
+
+def _question_in_words(asked: Asked) -> str:
+    lengths = asked.scenario.workload.lengths
+    what = lengths.name or f"{lengths.maximum_tokens:,} tokens each"
+    return f"{asked.scenario.workload.concurrency:,} requests at once, {what}, of {asked.model.id}"
+
+
+def _warnings(asked: Asked) -> tuple[str, ...]:
+    """What concerns the whole answer: requests no plan serves, and what the lengths themselves warn of."""
+    lengths = asked.scenario.workload.lengths
+    found = list(lengths.notes)
+    share = served_share(lengths, asked.model.max_model_len)
+    if share < 1:
+        found.append(
+            f"{100 * (1 - share):.2f} % of the requests are longer than the model's"
+            f" {asked.model.max_model_len:,} tokens and are refused"
+        )
+    return tuple(found)

@@ -1,0 +1,88 @@
+"""Why there is no plan: for each GPU the first limit that binds, and the nearest single change that would do."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+from recommender.catalog.gpus import Gpu
+from recommender.scenario import Scenario
+from recommender.search.candidates import Candidates, Row
+from recommender.search.plan import Refusal
+from recommender.search.problem import Limit, Problem
+from recommender.search.solver import solve
+from recommender.units import HOURS_PER_MONTH, ceil_decimal, show_usd, usd
+
+ORDER = ("fits", "max_model_len", "memory", "compatibility")  # nearest to a plan first
+
+
+def gpu_refusals(candidates: Candidates, gpus: Mapping[str, Gpu], searched: Mapping[str, int]) -> tuple[Refusal, ...]:
+    """One refusal for each searched GPU on which no replica holds a request, by what stopped its best attempt."""
+    found = []
+    for name in sorted(searched):
+        rows = [row for (gpu, _, _), row in candidates.rows.items() if gpu == name]
+        if not rows or any(row.sequences for row in rows):
+            continue
+        nearest = min(rows, key=lambda row: (ORDER.index(row.limit), -row.kv_cache_bytes, -row.tp, -row.terms))
+        found.append(Refusal(name, nearest.limit, _words(nearest, candidates), None))
+    return tuple(found)
+
+
+def _words(row: Row, candidates: Candidates) -> str:
+    terms = candidates.terms[row.terms]
+    how = f"tp {row.tp}, {terms.choice.weights} weights, {terms.kv_dtype} KV, max-model-len {terms.max_model_len:,}"
+    return f"{row.reason} (at best {how})"
+
+
+def changes(
+    scenario: Scenario, problem: Problem, build: Callable[[Scenario], Problem], largest: Callable[[], int]
+) -> Iterator[Refusal]:
+    """Single changes that make an infeasible scenario feasible, in the ladder's order, then SLA, quota and budget.
+
+    `build(scenario)` gives the problem of a changed scenario; `largest()` the concurrency the limits do allow.
+    """
+    for rung in ("max_model_len", "kv_dtype", "weights"):
+        yield from _rung(scenario, rung, build)
+    if scenario.search.tp is not None:
+        yield from _lifted("search.tp", replace(scenario.search, tp=None), scenario, build)
+    if scenario.search.gpus is not None:
+        yield from _lifted("search.gpus", replace(scenario.search, gpus=None), scenario, build)
+    most = largest() if problem.limits else 0
+    if 0 < most < scenario.workload.concurrency:
+        text = f"workload.concurrency: {scenario.workload.concurrency} -> {most} (the rest would queue)"
+        yield Refusal(None, "max_num_seqs", "fewer requests at once fit the limits", text)
+    for index, limit in enumerate(problem.limits):
+        yield from _relaxed(problem, index, limit)
+
+
+def _rung(scenario: Scenario, rung: str, build: Callable[[Scenario], Problem]) -> Iterator[Refusal]:
+    key = {"kv_dtype": "kv_dtypes", "weights": "weights"}.get(rung)
+    narrowed = key is not None and getattr(scenario.search, key) is not None
+    if rung not in scenario.forbidden_rungs and not narrowed:
+        return
+    search = replace(scenario.search, **{key: None}) if key else scenario.search
+    changed = replace(scenario, forbidden_rungs=scenario.forbidden_rungs - {rung}, search=search)
+    if solve(build(changed), plans=1).purchases:
+        yield Refusal(None, rung, f"the {rung} rung is not allowed", f"allow the adjustment {rung}")
+
+
+def _lifted(key: str, search: object, scenario: Scenario, build: Callable[[Scenario], Problem]) -> Iterator[Refusal]:
+    if solve(build(replace(scenario, search=search)), plans=1).purchases:  # type: ignore[arg-type]
+        yield Refusal(None, key, f"{key} leaves out every set-up that serves", f"drop {key}")
+
+
+def _relaxed(problem: Problem, index: int, limit: Limit) -> Iterator[Refusal]:
+    """The least bound of one limit at which, all others kept, something serves."""
+    others = problem.limits[:index] + problem.limits[index + 1 :]
+    least = solve(replace(problem, limits=others, prices=limit.weights, tier=(0,) * len(problem.rank)), plans=1)
+    if not least.purchases:
+        return
+    needed = sum(limit.weights[column] * count for column, count in least.purchases[0].counts)
+    if needed <= limit.bound:
+        return
+    if limit.kind == "budget":
+        month = usd(needed * HOURS_PER_MONTH)
+        change = f"limits.usd_per_month: {show_usd(month.__class__(ceil_decimal(month)), 0)} or more"
+    else:
+        change = f"{limit.text}: {needed} instead of {limit.bound}"
+    yield Refusal(None, limit.kind, f"the {limit.kind} limit ({limit.text}) binds", change)
