@@ -47,8 +47,8 @@ _QWEN3 = Family(qkv_bias="attention_bias", qk_norm="head", window="on_request")
 _OLMO2 = Family(qkv_bias="attention_bias", o_bias="attention_bias", qk_norm="full", transformers_backend=True)
 
 FAMILIES: dict[str, Family] = {
-    "LlamaForCausalLM": _LLAMA,
     "LLaMAForCausalLM": _LLAMA,
+    "LlamaForCausalLM": _LLAMA,
     "AquilaForCausalLM": _LLAMA,
     "TeleChat3ForCausalLM": _LLAMA,
     "MistralForCausalLM": _LLAMA,

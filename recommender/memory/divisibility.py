@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 
 from recommender.catalog.models import Model, Quantisation, Tensor
 from recommender.memory.exemptions import exempt_layers
@@ -51,17 +52,34 @@ def refusal_of_shapes(
     rule = _rule(stored)
     if rule is None:
         return None
-    for tensor in model.tensors:
-        if not tensor.quantised or len(exempt_layers(tensor, stored)) == len(tensor.layers):
-            continue
-        whole = bool(tensor.experts and expert_parallel)
-        reason = rule(tensor, stored, 1 if whole else tp, version)
+    kept = (tensor for tensor in model.tensors if tensor.quantised)
+    tensors = [tensor for tensor in kept if len(exempt_layers(tensor, stored)) < len(tensor.layers)]
+    for tensor in tensors:
+        size = 1 if tensor.experts and expert_parallel else tp
+        fused = sum(_local(other, size)[0] for other in tensors if other.module == tensor.module)
+        reason = rule(Part(tensor, *_local(tensor, size), fused, size), stored, version)
         if reason is not None:
             return reason
     return None
 
 
-_Rule = Callable[[Tensor, Quantisation, int, Version], str | None]
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One tensor as one GPU holds it; `fused` are the outputs of the whole matrix it is fused into there."""
+
+    tensor: Tensor
+    outputs: int
+    inputs: int
+    fused: int
+    tp: int
+
+    @property
+    def name(self) -> str:
+        """The tensor's name without its suffix."""
+        return self.tensor.name.removesuffix(".weight")
+
+
+_Rule = Callable[[Part, Quantisation, Version], str | None]
 
 
 def _rule(stored: Quantisation) -> _Rule | None:
@@ -83,31 +101,30 @@ def _local(tensor: Tensor, tp: int) -> tuple[int, int]:
     )
 
 
-def _blocks(tensor: Tensor, stored: Quantisation, tp: int, version: Version) -> str | None:
+def _blocks(part: Part, stored: Quantisation, version: Version) -> str | None:
     """FP8 blocks: the parts of fused and split matrices are whole blocks on each GPU."""
     size = stored.group_size or 128
-    outputs, inputs = _local(tensor, tp)
-    if tensor.experts:
-        return _expert_blocks(outputs if tensor.split == "outputs" else inputs, tensor, size, version)
-    fused = tensor.split in ("outputs", "kv_heads")
-    if fused and outputs % size:
+    if part.tensor.experts:
+        return _expert_blocks(part, size, version)
+    if part.tensor.split in ("outputs", "kv_heads") and part.outputs % size:
         return (
-            f"Weight output_partition_size = {outputs} is not divisible by weight quantization block_n = {size} "
-            f"({tensor.name.removesuffix('.weight')})."
+            f"Weight output_partition_size = {part.outputs} is not divisible by weight quantization "
+            f"block_n = {size} ({part.name})."
         )
-    if tp > 1 and tensor.split == "inputs" and inputs % size:
+    if part.tp > 1 and part.tensor.split == "inputs" and part.inputs % size:
         return (
-            f"Weight input_size_per_partition = {inputs} is not divisible by weight quantization block_k = {size} "
-            f"({tensor.name.removesuffix('.weight')})."
+            f"Weight input_size_per_partition = {part.inputs} is not divisible by weight quantization "
+            f"block_k = {size} ({part.name})."
         )
     return None
 
 
-def _expert_blocks(width: int, tensor: Tensor, size: int, version: Version) -> str | None:
-    """`width` is the expert's intermediate size on one GPU."""
+def _expert_blocks(part: Part, size: int, version: Version) -> str | None:
+    """Experts of part of a block: refused, or refined to a finer grid by newer engines."""
+    first = part.tensor.split == "outputs"
+    width, hidden = (part.outputs, part.inputs) if first else (part.inputs, part.outputs)
     if width % size == 0:
         return None
-    hidden = tensor.inputs if tensor.split == "outputs" else tensor.outputs
     if version >= _REFINES_BLOCKS and math.gcd(size, width, hidden) >= _SMALLEST_REFINED:
         return None
     return (
@@ -116,42 +133,50 @@ def _expert_blocks(width: int, tensor: Tensor, size: int, version: Version) -> s
     )
 
 
-def _packed(tensor: Tensor, stored: Quantisation, tp: int, version: Version) -> str | None:
+def _packed(part: Part, stored: Quantisation, version: Version) -> str | None:
     """4- and 8-bit packed weights: whole scale groups on each GPU, and Marlin's tiles before the engine padded them."""
-    outputs, inputs = _local(tensor, tp)
-    name = tensor.name.removesuffix(".weight")
+    if version < _PADS_TILES and (reason := _tiles(part, stored)) is not None:
+        return reason
     group = stored.group_size if stored.group_size and stored.group_size > 0 else 0
-    if version < _PADS_TILES and inputs % _MARLIN_INPUTS:
-        return (
-            f"Weight input_size_per_partition = {inputs} is not divisible by min_thread_k = {_MARLIN_INPUTS} ({name}). "
-            f"Consider reducing tensor_parallel_size or running with --quantization {_plain_kernel(stored)}."
-        )
-    if version < _PADS_TILES and outputs % _MARLIN_OUTPUTS:
-        return (
-            f"Weight output_size_per_partition = {outputs} is not divisible by min_thread_n = {_MARLIN_OUTPUTS} "
-            f"({name}). Consider reducing tensor_parallel_size or running with --quantization {_plain_kernel(stored)}."
-        )
-    if not group or inputs % group == 0:
+    if not group or part.inputs % group == 0:
         return None
-    if tensor.experts and stored.method in _PACKED and math.gcd(group, inputs) >= _SMALLEST_REFINED:
-        return None  # falls back to weight-only kernels with finer groups
-    if tensor.experts:
+    if not part.tensor.experts:
         return (
-            f"the MoE intermediate size per tensor-parallel partition ({inputs}) must be divisible by group_size "
-            f"({group}). Scale groups would otherwise cross TP shard boundaries; use a compatible TP size or enable "
-            "expert parallelism."
+            f"Weight input_size_per_partition = {part.inputs} is not divisible by group_size = {group} ({part.name})."
         )
-    return f"Weight input_size_per_partition = {inputs} is not divisible by group_size = {group} ({name})."
+    if stored.method in _PACKED and math.gcd(group, part.inputs) >= _SMALLEST_REFINED:
+        return None  # falls back to weight-only kernels with finer groups
+    return (
+        f"the MoE intermediate size per tensor-parallel partition ({part.inputs}) must be divisible by group_size "
+        f"({group}). Scale groups would otherwise cross TP shard boundaries; use a compatible TP size or enable "
+        "expert parallelism."
+    )
 
 
-def _plain_kernel(stored: Quantisation) -> str:
-    return "awq" if stored.method.startswith("awq") else "gptq"
+def _tiles(part: Part, stored: Quantisation) -> str | None:
+    """Marlin's tiles, in the words of the engines that did not pad."""
+    advice = (
+        "Consider reducing tensor_parallel_size or running with --quantization "
+        f"{'awq' if stored.method.startswith('awq') else 'gptq'}."
+    )
+    if part.inputs % _MARLIN_INPUTS:
+        return (
+            f"Weight input_size_per_partition = {part.inputs} is not divisible by min_thread_k = {_MARLIN_INPUTS} "
+            f"({part.name}). {advice}"
+        )
+    if part.fused % _MARLIN_OUTPUTS:
+        return (
+            f"Weight output_size_per_partition = {part.fused} is not divisible by min_thread_n = {_MARLIN_OUTPUTS} "
+            f"({part.name}). {advice}"
+        )
+    return None
 
 
-def _sixteens(tensor: Tensor, stored: Quantisation, tp: int, version: Version) -> str | None:
+def _sixteens(part: Part, stored: Quantisation, version: Version) -> str | None:
     """NVFP4: whole groups of inputs on each GPU."""
-    _, inputs = _local(tensor, tp)
-    if inputs % (stored.group_size or 16):
-        name = tensor.name.removesuffix(".weight")
-        return f"Unsupported model when input features size is not a multiple of 16: {inputs} on each GPU ({name})"
+    if part.inputs % (stored.group_size or 16):
+        return (
+            f"Unsupported model when input features size is not a multiple of 16: {part.inputs} on each GPU "
+            f"({part.name})"
+        )
     return None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
 
 from recommender.catalog.models import Checkpoint, Model, Quantisation
 from recommender.errors import InputError, NotModelledError
@@ -181,15 +182,20 @@ def _measured_factor(model: Model, stored: Quantisation | None, checkpoint: Chec
 
 
 def _best_of_each(model: Model, checkpoints: Iterable[Checkpoint]) -> list[Checkpoint]:
-    """The published checkpoints, one for each (id, weights): the most trusted size."""
+    """One published checkpoint for each way of storing: the model's own, then the most trusted size, then the name."""
     best: dict[tuple[str, str], Checkpoint] = {}
     for checkpoint in checkpoints:
         if checkpoint.id is None or checkpoint.model.casefold() != model.id.casefold():
             continue
-        known = best.get((checkpoint.id, checkpoint.weights))
-        if known is None or _trust(checkpoint) < _trust(known):
-            best[checkpoint.id, checkpoint.weights] = checkpoint
+        method = checkpoint.quantisation.method if checkpoint.quantisation else ""
+        key = (checkpoint.weights, method)
+        if key not in best or _rank(model, checkpoint) < _rank(model, best[key]):
+            best[key] = checkpoint
     return [best[key] for key in sorted(best)]
+
+
+def _rank(model: Model, checkpoint: Checkpoint) -> tuple[bool, int, str]:
+    return checkpoint.id != model.id, _trust(checkpoint), checkpoint.id or ""
 
 
 def _trust(checkpoint: Checkpoint) -> int:
@@ -197,8 +203,7 @@ def _trust(checkpoint: Checkpoint) -> int:
 
 
 def _native(model: Model, published: Iterable[Checkpoint]) -> WeightChoice:
-    own = [found for found in published if found.weights == model.native]
-    own.sort(key=lambda found: (found.id != model.id, _trust(found), found.id or ""))
+    own = sorted((found for found in published if found.weights == model.native), key=partial(_rank, model))
     checkpoint = own[0] if own else None
     source = checkpoint.source if checkpoint else model.source
     return WeightChoice(model.native, 0, "native", checkpoint, model.quantisation, source)
