@@ -178,7 +178,7 @@ def load_catalog(overlays: tuple[str, ...] = (), folder: Path | None = None) -> 
     """
     folder = folder or shipped("catalogs")
     faults: list[Fault] = []
-    over = _kinds(overlays, faults)
+    over = overlay_kinds(overlays, faults)
     index = folder / "models" / "index.csv"
     gpus = _merge([folder / "gpus.csv", *over["gpus"]], read_gpus, lambda gpu: gpu.name, faults)
     by_name = {gpu.name: gpu for gpu in gpus}
@@ -218,7 +218,7 @@ def _entries_of(path: Path, index: Path, faults: list[Fault]) -> Iterable[tuple[
     return read_index(path, faults) if path == index else read_entries(path, faults)
 
 
-def _kinds(overlays: Iterable[str], faults: list[Fault]) -> dict[str, list[Path]]:
+def overlay_kinds(overlays: Iterable[str], faults: list[Fault]) -> dict[str, list[Path]]:
     """The overlay files by what they hold, told by their columns."""
     kinds: dict[str, list[Path]] = {"gpus": [], "offers": [], "models": [], "checkpoints": []}
     marks = {"memory_gb_marketing": "gpus", "instance_type": "offers", "size_kind": "checkpoints"}
