@@ -17,6 +17,7 @@ from recommender.scenario_file.find import find_scenario
 from recommender.scenario_file.load import load
 from recommender.search.ladder import Ladder
 from recommender.search.plan import Recommendation
+from recommender.units import show_usd
 
 
 def run_answers(name: str, group_by: str | None) -> dict[str, Recommendation]:
@@ -53,7 +54,9 @@ def budget_answers(name: str, usd_per_month: str) -> dict[str, Recommendation]:
         raise InputError(Fault(f"{usd_per_month!r} is not an amount of dollars", key="--usd-per-month"))
     loaded = load(find_scenario(name))
     asked = {"": loaded.scenario, **loaded.variants}
-    return {key: budget(scenario, amount, loaded.catalog) for key, scenario in asked.items()}
+    answers = {key: budget(scenario, amount, loaded.catalog) for key, scenario in asked.items()}
+    bought = f"The most that ${show_usd(amount)} a month buys"
+    return {key: replace(answer, question=f"{bought}: {answer.question}") for key, answer in answers.items()}
 
 
 def climb(name: str, gpu: str | None) -> Ladder:

@@ -22,7 +22,7 @@ def ladder_page(ladder: Ladder) -> str:
         line
         for step in ladder.steps
         if step.change
-        for line in paragraph(f"{step.rung} {step.name} {step.change}: costs {step.cost}", "- ")
+        for line in paragraph(f"{step.rung} {step.name.replace('_', '-')} {step.change}: {step.cost}", "- ")
     ]
     return page([paragraph(title), grid(_HEAD, rows, _LEFT), costs, paragraph(_conclusion(ladder))])
 

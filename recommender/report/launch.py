@@ -19,7 +19,7 @@ def launch_line(
     """
     words = ["vllm", "serve", _served(model, choice), *_sizes(fit), *_limits(fit), *_dtypes(choice, fit)]
     words += ["--enforce-eager"] if enforce_eager else []
-    line = shlex.join([*words, *_further([*arguments, *fit.launch_arguments], words)])
+    line = shlex.join([*words, *_further([*choice.launch_arguments, *arguments, *fit.launch_arguments], words)])
     return f"{line}  # make this checkpoint first" if choice.how == "to_make" else line
 
 

@@ -40,20 +40,30 @@ def fit_page(fit: Fit) -> str:
         f"max-num-batched-tokens {fit.max_num_batched_tokens:,}; {fit.engine} {fit.engine_version}, "
         f"{fit.memory_model} memory model"
     )
-    return page([[*paragraph(what), *paragraph(how)], breakdown(fit), _verdict(fit), _notes(fit)])
+    return page([[*paragraph(what), *paragraph(how)], breakdown(fit), _verdict(fit), _notes(fit), _sources(fit)])
 
 
 def _verdict(fit: Fit) -> list[str]:
     if fit.starts:
-        return [*paragraph("It starts."), *paragraph(holds(fit))]
+        return [*paragraph("It starts."), *paragraph(holds(fit)), *paragraph(_whole(fit))]
     longest = fit.estimated_max_model_len
     hint = f" Estimated maximum length: {longest:,}." if longest else ""
     return paragraph(f"It does not start: {(fit.refusal or 'no reason is known').rstrip('.')}.{hint}")
+
+
+def _whole(fit: Fit) -> str:
+    """All GPUs of the replica together, in GB."""
+    weights, kv = (f"{count / GB:,.1f} GB" for count in (fit.total.weights_bytes, fit.total.kv_cache_bytes))
+    return f"All its GPUs together: weights {weights}, KV cache {kv}, {fit.total.kv_bytes_per_token:,} bytes a token."
 
 
 def _notes(fit: Fit) -> list[str]:
     notes = [f"extrapolated: {reason}" for reason in fit.extrapolated]
     notes += [f"warning: {warning}" for warning in fit.warnings]
     notes += [f"launch with {' '.join(fit.launch_arguments)}"] if fit.launch_arguments else []
-    notes += [f"{part}: {source}" for part, source in sorted(fit.sources.items())]
     return [line for note in notes for line in paragraph(note, "- ")]
+
+
+def _sources(fit: Fit) -> list[str]:
+    lines = [line for part, source in sorted(fit.sources.items()) for line in paragraph(f"{part}: {source}", "- ")]
+    return ["Sources:", *lines] if lines else []

@@ -8,7 +8,17 @@ from recommender.report.grid import WIDTH, grid, page, paragraph
 from recommender.report.launch import broken
 from recommender.report.memory import breakdown, holds
 from recommender.report.sentence import sentence
-from recommender.report.words import bought_in_full, dollars, hourly, monthly, percent
+from recommender.report.words import (
+    UNPRICED,
+    bought_in_full,
+    cards,
+    dollars,
+    hourly,
+    joined,
+    layout,
+    monthly,
+    percent,
+)
 from recommender.search.plan import Certificate, LeftOut, Plan, Recommendation, Refusal, ReplicaGroup
 
 _HEAD = ("#", "$/hour", "$/month", "GPUs", "GPU", "tp x n", "weights", "KV", "max len", "headroom", "tok/s <=")
@@ -20,11 +30,28 @@ _LEGEND = (
 
 
 def answers_page(answers: Mapping[str, Recommendation]) -> str:
-    """Several answers below one another, each under its name."""
-    parts = [
-        f"== {name} ==\n\n{answer_page(answer)}" if name else answer_page(answer) for name, answer in answers.items()
-    ]
-    return "\n".join(parts)
+    """Several answers side by side in a line each, then each in full under its name."""
+    if len(answers) == 1:
+        return answer_page(*answers.values())
+    named = {name or "as written": answer for name, answer in answers.items()}
+    rows = [_beside(name, answer) for name, answer in named.items()]
+    overview = page([grid(("", "$/hour", "$/month", "GPUs", "status", "set-up"), rows, frozenset({0, 4, 5}))])
+    return "\n".join([overview, *(f"== {name} ==\n\n{answer_page(answer)}" for name, answer in named.items())])
+
+
+def _beside(name: str, answer: Recommendation) -> tuple[str, ...]:
+    """One answer in a line."""
+    if not answer.plans:
+        return (_shortened(name, 24), UNPRICED, UNPRICED, "", answer.status, "none")
+    plan = answer.plans[0]
+    kinds = joined(dict.fromkeys(f"{group.weights}/{group.kv_dtype}" for group in plan.replicas))
+    money = (hourly(plan.micro_usd_per_hour), monthly(plan.micro_usd_per_hour))
+    what = f"{cards(plan)}, {layout(plan)}, {kinds}"
+    return (_shortened(name, 24), *money, f"{plan.gpus:,}", answer.status, _shortened(what, 44))
+
+
+def _shortened(text: str, width: int) -> str:
+    return text if len(text) <= width else f"{text[: width - 3]}..."
 
 
 def answer_page(answer: Recommendation) -> str:
@@ -107,12 +134,14 @@ def _first_plan(answer: Recommendation) -> list[str]:
 def _replica(group: ReplicaGroup, plan: Plan) -> list[str]:
     purchase = plan.offers[group.offer_index]
     where = f"{purchase.count} x {purchase.instance_type}"
-    per = f"{group.concurrency:,} requests at once each (up to {group.capacity:,} fit); one more waits in the queue"
+    each = " each" if group.count > 1 else ""
+    per = f"{group.concurrency:,} requests at once{each} (up to {group.capacity:,} fit); one more waits in the queue"
     title = f"Rank 1, {group.count} replica{'s' if group.count > 1 else ''} of tp {group.tp} on {where}: {per}."
     longest = group.longest_max_model_len
     room = f" The longest max-model-len that still fits: {longest:,}." if longest else ""
     return [
         *paragraph(title),
+        "",
         *breakdown(group.memory),
         *paragraph(f"{holds(group.memory)}{room}"),
         "",
