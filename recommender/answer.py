@@ -111,9 +111,7 @@ def fit(
     return fit_replica(replica, memory_model)
 
 
-def _served(
-    catalog: Catalog, name: str, weights: str | None, engine_version: str | None
-) -> tuple[Model, WeightChoice]:
+def _served(catalog: Catalog, name: str, weights: str | None, engine_version: str | None) -> tuple[Model, WeightChoice]:
     """The model and its weights: the repository named, or the dtype asked for, or the model's own."""
     resolved = catalog.resolve(name)
     model, given, own = resolved.model, resolved.checkpoint, resolved.repository

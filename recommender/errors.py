@@ -35,6 +35,10 @@ class RecommenderError(Exception):
     exit_code = 3
 
 
+class InternalError(RecommenderError):
+    """Two independent computations disagree: a fault of this program, never shown as an answer."""
+
+
 class InputError(RecommenderError):
     """The input is wrong. Carries every fault found, not only the first."""
 

@@ -70,9 +70,7 @@ def look_up(scenario: Scenario, catalog: Catalog, limit: int | None = None) -> A
         sizes[column.gpu] = max(sizes[column.gpu], column.gpus)
     casts = sorted({gpus[name].supports_bf16 == "no" for name in sizes})
     terms = terms_of(model, choices, scenario, shortest, casts)
-    candidates = candidates_of(
-        scenario, model, gpus, sizes, terms, limit or scenario.workload.concurrency, WorstCase()
-    )
+    candidates = candidates_of(scenario, model, gpus, sizes, terms, limit or scenario.workload.concurrency, WorstCase())
     return Asked(scenario, catalog, model, terms, shortest, tuple(columns), wider, candidates, tuple(unsearched))
 
 
@@ -87,12 +85,25 @@ def _weights(catalog: Catalog, scenario: Scenario) -> tuple[Model, tuple[WeightC
     model, given = resolved.model, resolved.checkpoint
     checkpoints = catalog.checkpoints_of(model.id)
     if given is None:
-        return model, weight_choices(model, checkpoints, scenario.engine_version)
-    if resolved.repository is not None:
-        model = replace(model, kv_declared=resolved.repository.kv_declared)
+        return model, _one_of_each(weight_choices(model, checkpoints, scenario.engine_version))
+    model = replace(model, kv_declared=given.kv_declared)
     others = [each for each in checkpoints if each.id != given.id]
     choices = weight_choices(model, (*others, given), scenario.engine_version)
     return model, tuple(each for each in choices if each.checkpoint and each.checkpoint.id == given.id)
+
+
+def _one_of_each(choices: Iterable[WeightChoice]) -> tuple[WeightChoice, ...]:
+    """One choice for each dtype and format, a known size first.
+
+    Repositories that declare an FP8 KV cache are left to be asked for by name: with them `auto` would take rung 2 unsaid.
+    """
+    first: dict[tuple[object, ...], WeightChoice] = {}
+    for choice in sorted(choices, key=lambda each: each.checkpoint is None or each.checkpoint.bytes_total is None):
+        if choice.how == "checkpoint" and choice.checkpoint is not None and choice.checkpoint.kv_declared:
+            continue
+        method = choice.quantisation.method if choice.quantisation else None
+        first.setdefault((choice.rung, choice.weights, choice.how, method), choice)
+    return tuple(first[key] for key in sorted(first, key=str))
 
 
 def _searchable(

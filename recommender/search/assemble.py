@@ -27,10 +27,10 @@ def assemble(
     rungs = sorted({each.rungs for each in terms})
     quality = sorted({each.rungs[:2] + each.rungs[3:] for each in terms})
     first = scenario.rank == "quality_first"
-    served = np.zeros((len(columns), len(terms)), dtype=np.int64)
-    for t in range(len(terms)) if allowed is None else allowed:
-        for c, column in enumerate(columns):
-            served[c, t] = candidates.pattern(column.gpu, t, column.gpus).sequences
+    served = np.array([candidates.most(column.gpu, column.gpus) for column in columns], dtype=np.int64)
+    served = served.reshape(len(columns), len(terms))
+    if allowed is not None:
+        served[:, [t for t in range(len(terms)) if t not in set(allowed)]] = 0
     return Problem(
         demand=demand,
         names=tuple(column.name for column in columns),

@@ -39,18 +39,28 @@ def _alone(demand: int, capacity: Integers, minimum: Integers) -> Integers:
 
 
 def _ceiling(problem: Problem, tier: int, plans: int) -> int:
-    """The cost of the `plans`-th cheapest one-column purchase listed in this tier; FAR where there are fewer."""
-    costs: list[int] = []
-    minimum = np.array(problem.minimum, dtype=np.int64)
-    alone = _alone(problem.demand, problem.capacity, minimum)
-    for column in np.flatnonzero((alone < FAR).any(axis=1)):
-        c = int(column)
-        for count in sorted({int(n) for n in alone[c] if n < FAR}):
-            shown = problem.best_settings({c: count})[0]
-            if problem.tier[shown] != tier or int(alone[c, shown]) != count or not problem.within_limits({c: count}):
-                continue
-            costs.append(count * problem.prices[c])
-    return sorted(costs)[plans - 1] if 0 < plans <= len(costs) else FAR
+    """The cost of the `plans`-th cheapest one-column purchase listed in this tier; FAR where there are fewer.
+
+    So many of a column are listed at a rank where they are fewer than every milder rank needs: with more, the milder
+    rank would serve too.
+    """
+    keys = sorted(set(zip(problem.tier, problem.rank, strict=True)))
+    alone = _alone(problem.demand, problem.capacity, np.array(problem.minimum, dtype=np.int64))
+    needed = np.stack([alone[:, _settings_at(problem, key)].min(axis=1) for key in keys], axis=1)
+    milder = np.minimum.accumulate(np.column_stack([np.full(len(needed), FAR), needed[:, :-1]]), axis=1)
+    counts = np.where((needed < milder) & np.array([key[0] == tier for key in keys]), needed, FAR)
+    grouped = {column for group in problem.groups for column in group}
+    counts[[c for c in range(len(counts)) if c not in grouped]] = FAR
+    for limit in problem.limits:
+        used = np.where(counts < FAR, counts, 0) * np.array(limit.weights, dtype=np.int64)[:, None]
+        counts = np.where(used <= limit.bound, counts, FAR)
+    prices = np.array(problem.prices, dtype=np.int64)[:, None]
+    costs = np.sort((np.where(counts < FAR, counts, 0) * prices)[counts < FAR])
+    return int(costs[plans - 1]) if 0 < plans <= len(costs) else FAR
+
+
+def _settings_at(problem: Problem, key: tuple[int, int]) -> list[int]:
+    return [s for s, own in enumerate(zip(problem.tier, problem.rank, strict=True)) if own == key]
 
 
 def _floor(problem: Problem, capacity: Integers, prices: Integers) -> Integers:

@@ -6,7 +6,7 @@ that holds nothing carries the reason.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,6 +16,7 @@ from recommender.catalog.models import Model
 from recommender.memory.capacity import Demand, Reason, ReplicaColumns, Setting, memory_model
 from recommender.memory.compatibility import Verdict, compatible
 from recommender.scenario import Scenario
+from recommender.search.problem import Integers
 from recommender.search.terms import Terms
 
 REASONS = {
@@ -50,25 +51,57 @@ class Pattern:
 
 @dataclass(slots=True)
 class Candidates:
-    """All rows of a question, and the best pattern of each instance size."""
+    """All rows of a question, and what an instance of each size holds at best."""
 
     terms: tuple[Terms, ...]
     rows: dict[tuple[str, int, int], Row]  # (gpu, tp, terms)
     uniform: bool
-    _patterns: dict[tuple[str, int, int], Pattern] = field(default_factory=dict)
+    _by_gpu: dict[str, list[Row]] = field(default_factory=dict)
+    _held: dict[str, Integers] = field(default_factory=dict)
+    _best: dict[tuple[str, int], Integers] = field(default_factory=dict)
+
+    def most(self, gpu: str, gpus: int) -> Integers:
+        """The most requests an instance of so many GPUs holds, for each of the terms."""
+        if (gpu, gpus) not in self._best:
+            held = self._replica(gpu)
+            best = np.zeros((gpus + 1, len(self.terms)), dtype=np.int64)
+            for size in range(1, gpus + 1):
+                options = [best[size - tp] + held[tp] for tp in range(1, min(size, len(held) - 1) + 1)]
+                best[size] = np.max([best[size - 1], *options], axis=0)
+            self._best |= {(gpu, size): best[size] for size in range(1, gpus + 1)}
+        return self._best[gpu, gpus]
 
     def pattern(self, gpu: str, terms: int, gpus: int) -> Pattern:
         """The replicas that hold the most requests on an instance of so many GPUs; of those the fewest replicas."""
-        key = (gpu, terms, gpus)
-        if key not in self._patterns:
-            self._patterns[key] = _pack(self._items(gpu, terms, gpus), gpus)
-        return self._patterns[key]
+        return _pack(self._items(gpu, terms, gpus), gpus)
+
+    def of_gpu(self, gpu: str) -> list[Row]:
+        """The rows of one GPU type."""
+        if not self._by_gpu:
+            for row in self.rows.values():
+                self._by_gpu.setdefault(row.gpu, []).append(row)
+        return self._by_gpu.get(gpu, [])
+
+    def _replica(self, gpu: str) -> Integers:
+        """Requests one replica holds, by tp and terms: of all milder terms the best where precisions may be mixed."""
+        if gpu not in self._held:
+            rows = self.of_gpu(gpu)
+            held = np.zeros((max((row.tp for row in rows), default=0) + 1, len(self.terms)), dtype=np.int64)
+            for row in rows:
+                held[row.tp, row.terms] = row.sequences
+            if not self.uniform:
+                held = np.stack([held[:, self._milder(t)].max(axis=1) for t in range(len(self.terms))], axis=1)
+            self._held[gpu] = held
+        return self._held[gpu]
+
+    def _milder(self, terms: int) -> list[int]:
+        return [i for i, each in enumerate(self.terms) if each.milder(self.terms[terms])]
 
     def _items(self, gpu: str, terms: int, gpus: int) -> list[tuple[int, int, int]]:
-        """(requests, tp, terms) of each replica size: the best of all milder terms where precisions may be mixed."""
+        """(requests, tp, terms) of each replica size that holds any."""
         items = []
         for tp in range(1, gpus + 1):
-            allowed = [terms] if self.uniform else [i for i, t in enumerate(self.terms) if t.milder(self.terms[terms])]
+            allowed = [terms] if self.uniform else self._milder(terms)
             rows = [self.rows[gpu, tp, i] for i in allowed if (gpu, tp, i) in self.rows]
             holding = [row for row in rows if row.sequences]
             if holding:
@@ -106,8 +139,9 @@ def candidates_of(
     `limit` is the most requests a replica is asked to hold.
     """
     wanted = scenario.search.tp
+    verdicts = _Verdicts(scenario, model)
     asked = [
-        (gpu, tp, index, _verdict(scenario, model, gpus[gpu], tp, each))
+        (gpu, tp, index, verdicts.of(gpus[gpu], tp, each))
         for gpu, largest in sorted(sizes.items())
         for tp in range(1, largest + 1)
         if wanted is None or tp in wanted
@@ -121,17 +155,29 @@ def candidates_of(
     return Candidates(terms, rows, scenario.search.uniform_precision)
 
 
-def _verdict(scenario: Scenario, model: Model, gpu: Gpu, tp: int, terms: Terms) -> Verdict:
-    return compatible(
-        model,
-        gpu,
-        tp=tp,
-        weights=terms.choice.weights,
-        quantisation=terms.choice.quantisation,
-        kv_dtype=terms.kv_dtype,
-        engine=scenario.engine,
-        engine_version=scenario.engine_version,
-    )
+@dataclass(slots=True)
+class _Verdicts:
+    """Compatibility, asked once for all lengths."""
+
+    scenario: Scenario
+    model: Model
+    _known: dict[tuple[object, ...], Verdict] = field(default_factory=dict)
+
+    def of(self, gpu: Gpu, tp: int, terms: Terms) -> Verdict:
+        """Whether a replica at these terms runs on so many of this GPU."""
+        key = (gpu.name, tp, id(terms.choice), terms.kv_dtype)
+        if key not in self._known:
+            self._known[key] = compatible(
+                self.model,
+                gpu,
+                tp=tp,
+                weights=terms.choice.weights,
+                quantisation=terms.choice.quantisation,
+                kv_dtype=terms.kv_dtype,
+                engine=self.scenario.engine,
+                engine_version=self.scenario.engine_version,
+            )
+        return self._known[key]
 
 
 def _refused(gpu: str, tp: int, terms: int, verdict: Verdict) -> Row:
@@ -183,11 +229,9 @@ def _evaluate(
         reason = Reason(int(held.reason[k]))
         kind = {Reason.FITS: "fits", Reason.MAX_MODEL_LEN: "max_model_len"}.get(reason, "memory")
         text = REASONS.get(reason, "")
-        rows[gpu, tp, i] = Row(
-            gpu, tp, i, verdict, int(held.sequences[k]), int(held.kv_cache_bytes[k]), kind, text
-        )
+        rows[gpu, tp, i] = Row(gpu, tp, i, verdict, int(held.sequences[k]), int(held.kv_cache_bytes[k]), kind, text)
     return rows
 
 
-def _integers(values: object) -> np.ndarray:
-    return np.fromiter(values, dtype=np.int64)  # type: ignore[call-overload, no-any-return]
+def _integers(values: Iterable[int]) -> Integers:
+    return np.fromiter(values, dtype=np.int64)

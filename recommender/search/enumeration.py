@@ -38,11 +38,24 @@ def _irreducible(
 def covering_optimum(problem: Problem) -> int | None:
     """The least cost by a covering dynamic programme over each group and setting; None where nothing serves the demand.
 
-    Exact without limits and minimum counts (raises ValueError with them): least[n] = min over columns of
-    price + least[n - capacity].
+    least[n] = min over columns of price + least[n - capacity]. Exact without limits; columns sold from a minimum number
+    on are left out, so it raises ValueError where one of those could be cheaper, as it does with limits.
     """
-    if problem.limits or any(count > 1 for count in problem.minimum):
-        raise ValueError("the covering programme knows neither limits nor minimum counts")
+    if problem.limits:
+        raise ValueError("the covering programme does not know limits")
+    single = [c for c, least in enumerate(problem.minimum) if least == 1]
+    best = _cheapest_cover(problem, set(single))
+    bundles = [
+        problem.minimum[c] * problem.prices[c]
+        for c in range(len(problem.names))
+        if c not in single and problem.capacity[c].any()
+    ]
+    if bundles and (best is None or min(bundles) < best):
+        raise ValueError("the covering programme does not know minimum counts")
+    return best
+
+
+def _cheapest_cover(problem: Problem, single: set[int]) -> int | None:
     prices = np.array(problem.prices, dtype=np.int64)
     first_tier = _first_feasible_tier(problem)
     best: int | None = None
@@ -50,7 +63,7 @@ def covering_optimum(problem: Problem) -> int | None:
         if problem.tier[setting] != first_tier:
             continue
         for group in problem.groups:
-            columns = np.array([c for c in group if problem.capacity[c, setting] > 0], dtype=np.int64)
+            columns = np.array([c for c in group if c in single and problem.capacity[c, setting] > 0], dtype=np.int64)
             if not len(columns):
                 continue
             capacity = problem.capacity[columns, setting]

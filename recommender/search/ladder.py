@@ -128,7 +128,9 @@ class _Rungs:
         fitting = [row.tp for row in rows if row.limit in STARTS]
         if not fitting:
             reason = max(rows, key=lambda row: row.tp).reason if rows else "no offer of it is in the search"
-            raise InputError(Fault(f"{self.asked.model.id} at its native weights does not start on {self.gpu}: {reason}"))
+            raise InputError(
+                Fault(f"{self.asked.model.id} at its native weights does not start on {self.gpu}: {reason}")
+            )
         return min(fitting)
 
     def _row(self, tp: int, weights: str, kv: str, length: int) -> Row:

@@ -32,7 +32,9 @@ def axes_of(scenario: Scenario) -> Iterator[Axis]:
     for segment in ("marketplace", "serverless"):
         if segment not in search.segments and not scenario.hardware:
             segments = (*search.segments, segment)
-            yield Axis(f"{segment} offers", f"search.segments: [{', '.join(segments)}]", replace(search, segments=segments))
+            yield Axis(
+                f"{segment} offers", f"search.segments: [{', '.join(segments)}]", replace(search, segments=segments)
+            )
     if search.offers == "listed" and not scenario.hardware:
         yield Axis("indicative prices", "search.offers: all", replace(search, offers="all"))
     if not search.linear_sizes and not scenario.hardware:
@@ -40,7 +42,10 @@ def axes_of(scenario: Scenario) -> Iterator[Axis]:
 
 
 def left_out(
-    axis: Axis, columns: list[Column], problem_of: Callable[[list[Column], bool], Problem], name: Callable[[Bought], str]
+    axis: Axis,
+    columns: list[Column],
+    problem_of: Callable[[list[Column], bool], Problem],
+    name: Callable[[Bought], str],
 ) -> LeftOut | None:
     """The cheapest plan among the columns that only this axis admits; None where there are none.
 

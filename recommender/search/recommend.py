@@ -135,9 +135,7 @@ def _fresh(asked: Asked, priced_on: date) -> bool:
     return as_of is None or (as_of - priced_on).days <= asked.scenario.search.max_price_age_days
 
 
-def _best(
-    asked: Asked, question: Question, columns: Sequence[Column], allowed: Iterable[int] | None
-) -> Plan | None:
+def _best(asked: Asked, question: Question, columns: Sequence[Column], allowed: Iterable[int] | None) -> Plan | None:
     """The proven best plan over some columns and terms."""
     solution = solve(asked.problem(columns, allowed), plans=1)
     if not solution.purchases or solution.status != "optimal":
@@ -146,11 +144,7 @@ def _best(
 
 
 def _certificate(asked: Asked, problem: Problem, solution: Solution) -> Certificate:
-    candidates, feasible = 0, 0
-    for column in asked.columns:
-        rows = [row for (gpu, tp, _), row in asked.candidates.rows.items() if gpu == column.gpu and tp <= column.gpus]
-        candidates += len(rows) * len(column.offers)
-        feasible += sum(1 for row in rows if row.sequences) * len(column.offers)
+    candidates, feasible = _counted(asked)
     gap = None
     if solution.purchases and solution.bound is not None and problem.priced:
         cost = solution.purchases[0].cost
@@ -168,14 +162,32 @@ def _certificate(asked: Asked, problem: Problem, solution: Solution) -> Certific
     )
 
 
+def _counted(asked: Asked) -> tuple[int, int]:
+    """(candidates, those that hold a request): an offer, a tensor parallel size and terms each."""
+    rows = {gpu: asked.candidates.of_gpu(gpu) for gpu in sorted({column.gpu for column in asked.columns})}
+    tally: dict[tuple[str, int], tuple[int, int]] = {}
+    total = [0, 0]
+    for column in asked.columns:
+        key = (column.gpu, column.gpus)
+        if key not in tally:
+            fitting = [row for row in rows[column.gpu] if row.tp <= column.gpus]
+            tally[key] = (len(fitting), sum(1 for row in fitting if row.sequences))
+        total[0] += tally[key][0] * len(column.offers)
+        total[1] += tally[key][1] * len(column.offers)
+    return total[0], total[1]
+
+
 def _cross_check(problem: Problem, solution: Solution) -> str:
     """Whether the covering programme finds the same optimum. Raises InternalError where it does not."""
-    if not problem.priced or problem.limits or any(count > 1 for count in problem.minimum):
-        return "not run: it knows neither limits, nor minimum counts, nor unpriced cards"
+    if not problem.priced or problem.limits:
+        return "not run: it knows neither limits nor unpriced cards"
     work = problem.demand * len(problem.names) * len(problem.rank)
     if work > CROSS_CHECK_WORK or not solution.purchases:
         return "not run: too large" if solution.purchases else "not run: nothing serves"
-    least = covering_optimum(problem)
+    try:
+        least = covering_optimum(problem)
+    except ValueError as error:
+        return f"not run: {error}"
     if solution.status == "optimal" and least != solution.purchases[0].cost:
         raise InternalError(f"CP-SAT says {solution.purchases[0].cost}, the covering programme {least}")
     return "covering dynamic programme: same optimum"

@@ -54,14 +54,29 @@ def solve(problem: Problem, plans: int, limit: float = DETERMINISTIC_LIMIT) -> S
     return Solution(status, tuple(found), min(proven, len(found)), first_bound, spent)
 
 
+def _useful(problem: Problem, tier: int, columns: list[int]) -> list[int]:
+    """Settings that serve anything and are not covered by one of equal rungs that serves as much everywhere."""
+    kept: list[int] = []
+    for s in range(len(problem.rank)):
+        own = problem.capacity[columns, s]
+        if problem.tier[s] > tier or not own.any():
+            continue
+        equal = [k for k in kept if (problem.tier[k], problem.rank[k]) == (problem.tier[s], problem.rank[s])]
+        if any((problem.capacity[columns, k] >= own).all() for k in equal):
+            continue
+        kept = [k for k in kept if k not in equal or not (own >= problem.capacity[columns, k]).all()]
+        kept.append(s)
+    return kept
+
+
 class _Search:
     """The rounds of one tier on one growing model."""
 
     def __init__(self, problem: Problem, tier: int, plans: int, before: list[Bought]) -> None:
         self.problem, self.tier, self.plans = problem, tier, plans
-        self.settings = [s for s in range(len(problem.rank)) if problem.tier[s] <= tier]
         self.upper = reachable(problem, tier, plans)
         self.columns = [c for c in range(len(problem.names)) if self.upper[c] > 0]
+        self.settings = _useful(problem, tier, self.columns)
         self.found: list[Bought] = []
         self.proven, self.spent = 0, 0.0
         self.first_bound: int | None = None
@@ -75,7 +90,7 @@ class _Search:
 
     def run(self, limit: float) -> bool:
         """Rounds until enough is found, ties of the last included; whether every round was proven."""
-        if not self.columns:
+        if not self.columns or not self.settings:
             return True
         while not self._enough():
             status, counts, bound = self._round(limit - self.spent)
