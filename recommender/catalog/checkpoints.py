@@ -17,6 +17,7 @@ COLUMNS = (
     "group_size",
     "ignored",
     "static_inputs",
+    "zero_points",
     "kv_dtype",
     "bytes_total",
     "size_kind",
@@ -85,4 +86,5 @@ def _quantisation(row: Row) -> Quantisation | None:
         group_size=row.scaled("group_size"),
         ignored=tuple(row.text("ignored").split()),
         static_inputs=row.word("static_inputs", YES_NO, "no") == "yes",
+        zero_points=row.word("zero_points", YES_NO, "no") == "yes",
     )

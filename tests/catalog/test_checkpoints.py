@@ -12,7 +12,7 @@ from recommender.errors import Fault
 def test_real_repositories_have_ids_and_computed_ones_have_none(catalog: Catalog) -> None:
     assert all(c.size_kind == "computed" for c in catalog.checkpoints if c.id is None and "named" not in c.notes)
     assert all("/" in c.id for c in catalog.checkpoints if c.id is not None)
-    assert sum(c.id is not None for c in catalog.checkpoints) == 266
+    assert sum(c.id is not None for c in catalog.checkpoints) == 268
     assert all(c.source for c in catalog.checkpoints)
 
 
