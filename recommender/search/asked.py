@@ -55,8 +55,8 @@ class Asked:
         return [i for i, each in enumerate(self.terms) if each.untouched]
 
 
-def look_up(scenario: Scenario, catalog: Catalog, limit: int | None = None) -> Asked:
-    """The scenario's names resolved and its candidates evaluated, each replica up to `limit` requests."""
+def look_up(scenario: Scenario, catalog: Catalog, enough: int | None = None) -> Asked:
+    """The scenario's names resolved and its candidates evaluated; `enough` replaces the demand replicas are cut to."""
     as_of = scenario.as_of or newest_price(catalog.offers)
     scenario = replace(scenario, as_of=as_of)
     model, choices = _weights(catalog, scenario)
@@ -70,7 +70,9 @@ def look_up(scenario: Scenario, catalog: Catalog, limit: int | None = None) -> A
         sizes[column.gpu] = max(sizes[column.gpu], column.gpus)
     casts = sorted({gpus[name].supports_bf16 == "no" for name in sizes})
     terms = terms_of(model, choices, scenario, shortest, casts)
-    candidates = candidates_of(scenario, model, gpus, sizes, terms, limit or scenario.workload.concurrency, WorstCase())
+    candidates = candidates_of(
+        scenario, model, gpus, sizes, terms, enough or scenario.workload.concurrency, WorstCase()
+    )
     return Asked(scenario, catalog, model, terms, shortest, tuple(columns), wider, candidates, tuple(unsearched))
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from recommender.catalog.gpus import Gpu
 from recommender.catalog.models import Model
-from recommender.memory.capacity import Demand, Reason, ReplicaColumns, Setting, memory_model
+from recommender.memory.capacity import UNBOUNDED, Demand, Reason, ReplicaColumns, Setting, memory_model
 from recommender.memory.compatibility import Verdict, compatible
 from recommender.scenario import Scenario
 from recommender.search.problem import Integers
@@ -56,12 +56,13 @@ class Candidates:
     terms: tuple[Terms, ...]
     rows: dict[tuple[str, int, int], Row]  # (gpu, tp, terms)
     uniform: bool
+    enough: int  # requests beyond which more in one replica is of no use: the demand
     _by_gpu: dict[str, list[Row]] = field(default_factory=dict)
     _held: dict[str, Integers] = field(default_factory=dict)
     _best: dict[tuple[str, int], Integers] = field(default_factory=dict)
 
     def most(self, gpu: str, gpus: int) -> Integers:
-        """The most requests an instance of so many GPUs holds, for each of the terms."""
+        """The most requests an instance of so many GPUs serves, for each of the terms, no replica beyond the demand."""
         if (gpu, gpus) not in self._best:
             held = self._replica(gpu)
             best = np.zeros((gpus + 1, len(self.terms)), dtype=np.int64)
@@ -88,7 +89,7 @@ class Candidates:
             rows = self.of_gpu(gpu)
             held = np.zeros((max((row.tp for row in rows), default=0) + 1, len(self.terms)), dtype=np.int64)
             for row in rows:
-                held[row.tp, row.terms] = row.sequences
+                held[row.tp, row.terms] = min(row.sequences, self.enough)
             if not self.uniform:
                 held = np.stack([held[:, self._milder(t)].max(axis=1) for t in range(len(self.terms))], axis=1)
             self._held[gpu] = held
@@ -105,8 +106,8 @@ class Candidates:
             rows = [self.rows[gpu, tp, i] for i in allowed if (gpu, tp, i) in self.rows]
             holding = [row for row in rows if row.sequences]
             if holding:
-                best = max(holding, key=lambda row: (row.sequences, -row.terms))
-                items.append((best.sequences, tp, best.terms))
+                best = max(holding, key=lambda row: (min(row.sequences, self.enough), -row.terms))
+                items.append((min(best.sequences, self.enough), tp, best.terms))
         return items
 
 
@@ -131,13 +132,10 @@ def candidates_of(
     gpus: Mapping[str, Gpu],
     sizes: Mapping[str, int],
     terms: tuple[Terms, ...],
-    limit: int,
+    enough: int,
     demand: Demand,
 ) -> Candidates:
-    """The rows of every GPU of `sizes` (its largest instance), each tp up to that size, each of the terms.
-
-    `limit` is the most requests a replica is asked to hold.
-    """
+    """The rows of every GPU of `sizes` (its largest instance), each tp up to that size, each of the terms."""
     wanted = scenario.search.tp
     verdicts = _Verdicts(scenario, model)
     asked = [
@@ -151,8 +149,8 @@ def candidates_of(
     rows = {(gpu, tp, i): _refused(gpu, tp, i, verdict) for gpu, tp, i, verdict in asked if not verdict.ok}
     open_rows = [(gpu, tp, i, verdict) for gpu, tp, i, verdict in asked if verdict.ok]
     if open_rows:
-        rows |= _evaluate(scenario, model, gpus, terms, open_rows, limit, demand)
-    return Candidates(terms, rows, scenario.search.uniform_precision)
+        rows |= _evaluate(scenario, model, gpus, terms, open_rows, demand)
+    return Candidates(terms, rows, scenario.search.uniform_precision, enough)
 
 
 @dataclass(slots=True)
@@ -190,7 +188,6 @@ def _evaluate(
     gpus: Mapping[str, Gpu],
     terms: tuple[Terms, ...],
     asked: list[tuple[str, int, int, Verdict]],
-    limit: int,
     demand: Demand,
 ) -> dict[tuple[str, int, int], Row]:
     """Memory of all compatible rows in one vectorised call."""
@@ -223,7 +220,7 @@ def _evaluate(
         ep=ones,
         dp=ones,
     )
-    held = memory_model(scenario.memory_model).capacity(setting, columns, limit, demand)
+    held = memory_model(scenario.memory_model).capacity(setting, columns, UNBOUNDED, demand)
     rows = {}
     for k, (gpu, tp, i, verdict) in enumerate(asked):
         reason = Reason(int(held.reason[k]))

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import date
+from typing import NamedTuple
 
 from recommender.catalog.gpus import Gpu
 from recommender.catalog.offers import Offer
@@ -70,28 +71,37 @@ def columns_of(scenario: Scenario, offers: Iterable[Offer], gpus: Mapping[str, G
     if scenario.hardware:
         return sorted((_owned(cards, as_of) for cards in scenario.hardware), key=lambda column: column.name)
     apart = any(cap.region for cap in scenario.limits.caps)
-    regions: dict[tuple[object, ...], dict[str, Offer]] = defaultdict(dict)
+    regions: dict[_Bought, dict[str, Offer]] = defaultdict(dict)
     for offer, market in admit(offers, scenario.search, gpus, as_of):
         for size in _sizes(offer, scenario.search, gpus[offer.gpu]):
-            price = offer.prices[market] * size
-            key = (offer.provider, offer.instance_type, offer.gpu, offer.gpus * size, market, price, size > 1)
-            regions[(*key, offer.minimum_instances, offer.region if apart else None)][offer.region] = offer
-    columns = []
-    for (provider, kind, gpu, count, market, price, assumed, minimum, _), by_region in regions.items():
-        columns.append(
-            Column(
-                provider=str(provider),
-                instance_type=str(kind),
-                gpu=str(gpu),
-                gpus=int(str(count)),
-                market=str(market),
-                micro_usd_per_hour=int(str(price)),
-                minimum=int(str(minimum)),
-                assumed_size=bool(assumed),
-                offers=dict(sorted(by_region.items())),
+            key = _Bought(
+                provider=offer.provider,
+                instance_type=offer.instance_type,
+                gpu=offer.gpu,
+                gpus=offer.gpus * size,
+                market=market,
+                micro_usd_per_hour=offer.prices[market] * size,
+                minimum=offer.minimum_instances,
+                assumed_size=size > 1,
+                region=offer.region if apart else None,
             )
-        )
+            regions[key][offer.region] = offer
+    columns = [Column(*key[:-1], offers=dict(sorted(by_region.items()))) for key, by_region in regions.items()]
     return sorted(columns, key=lambda column: column.name)
+
+
+class _Bought(NamedTuple):
+    """What makes two offers the same purchase: everything but the region, unless a limit names regions."""
+
+    provider: str
+    instance_type: str
+    gpu: str
+    gpus: int
+    market: str
+    micro_usd_per_hour: int
+    minimum: int
+    assumed_size: bool
+    region: str | None
 
 
 def _sizes(offer: Offer, search: Search, gpu: Gpu) -> tuple[int, ...]:

@@ -50,7 +50,7 @@ def plan_of(question: Question, bought: Bought, rank: int) -> Plan:
         gpus=bought.gpus,
         replicas_total=replica_count,
         served_concurrency=sum(group.concurrency * group.count for group in replicas),
-        headroom=Decimal(bought.served - demand) / demand,
+        headroom=Decimal(sum(group.capacity * group.count for group in replicas) - demand) / demand,
         adjustments=adjustments_of(terms, question.model, _spread(question, replicas)),
         offers=purchases,
         replicas=replicas,

@@ -75,11 +75,16 @@ def question_of(asked: Asked) -> Question:
 
 
 def _medians(catalog: Catalog) -> dict[str, int]:
-    """Micro-dollars per GPU-hour on demand, by GPU, where enough listed offers say so."""
-    prices: dict[str, list[int]] = defaultdict(list)
+    """Micro-dollars per GPU-hour on demand, by GPU: each instance type once, in its cheapest region."""
+    cheapest: dict[tuple[str, str, str], int] = {}
     for offer in catalog.offers:
         if offer.listed and not offer.stale and "on_demand" in offer.prices:
-            prices[offer.gpu].append(offer.prices["on_demand"] // offer.gpus)
+            key = (offer.gpu, offer.provider, offer.instance_type)
+            price = offer.prices["on_demand"] // offer.gpus
+            cheapest[key] = min(price, cheapest.get(key, price))
+    prices: dict[str, list[int]] = defaultdict(list)
+    for (gpu, _, _), price in cheapest.items():
+        prices[gpu].append(price)
     return {gpu: int(median(each)) for gpu, each in prices.items() if len(each) >= FEWEST_FOR_MEDIAN}
 
 

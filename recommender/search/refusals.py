@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from decimal import Decimal
 
 from recommender.catalog.gpus import Gpu
-from recommender.scenario import Scenario
+from recommender.scenario import Scenario, Search
 from recommender.search.candidates import Candidates, Row
 from recommender.search.plan import Refusal
 from recommender.search.problem import Limit, Problem
@@ -29,6 +30,8 @@ def gpu_refusals(candidates: Candidates, gpus: Mapping[str, Gpu], searched: Mapp
 
 
 def _words(row: Row, candidates: Candidates) -> str:
+    if row.limit == "compatibility":
+        return row.reason
     terms = candidates.terms[row.terms]
     how = f"tp {row.tp}, {terms.choice.weights} weights, {terms.kv_dtype} KV, max-model-len {terms.max_model_len:,}"
     return f"{row.reason} (at best {how})"
@@ -56,18 +59,20 @@ def changes(
 
 
 def _rung(scenario: Scenario, rung: str, build: Callable[[Scenario], Problem]) -> Iterator[Refusal]:
-    key = {"kv_dtype": "kv_dtypes", "weights": "weights"}.get(rung)
-    narrowed = key is not None and getattr(scenario.search, key) is not None
-    if rung not in scenario.forbidden_rungs and not narrowed:
+    search = scenario.search
+    if rung == "kv_dtype":
+        search = replace(search, kv_dtypes=None)
+    elif rung == "weights":
+        search = replace(search, weights=None)
+    if rung not in scenario.forbidden_rungs and search == scenario.search:
         return
-    search = replace(scenario.search, **{key: None}) if key else scenario.search
     changed = replace(scenario, forbidden_rungs=scenario.forbidden_rungs - {rung}, search=search)
     if solve(build(changed), plans=1).purchases:
         yield Refusal(None, rung, f"the {rung} rung is not allowed", f"allow the adjustment {rung}")
 
 
-def _lifted(key: str, search: object, scenario: Scenario, build: Callable[[Scenario], Problem]) -> Iterator[Refusal]:
-    if solve(build(replace(scenario, search=search)), plans=1).purchases:  # type: ignore[arg-type]
+def _lifted(key: str, search: Search, scenario: Scenario, build: Callable[[Scenario], Problem]) -> Iterator[Refusal]:
+    if solve(build(replace(scenario, search=search)), plans=1).purchases:
         yield Refusal(None, key, f"{key} leaves out every set-up that serves", f"drop {key}")
 
 
@@ -82,7 +87,7 @@ def _relaxed(problem: Problem, index: int, limit: Limit) -> Iterator[Refusal]:
         return
     if limit.kind == "budget":
         month = usd(needed * HOURS_PER_MONTH)
-        change = f"limits.usd_per_month: {show_usd(month.__class__(ceil_decimal(month)), 0)} or more"
+        change = f"limits.usd_per_month: {show_usd(Decimal(ceil_decimal(month)), 0)} or more"
     else:
         change = f"{limit.text}: {needed} instead of {limit.bound}"
     yield Refusal(None, limit.kind, f"the {limit.kind} limit ({limit.text}) binds", change)
