@@ -111,7 +111,7 @@ def parse_document(text: str, file: str) -> Document:
 
 def _syntax_fault(error: yaml.MarkedYAMLError, text: str, file: str) -> Fault:
     line = error.problem_mark.line if error.problem_mark else 0
-    written = (text.splitlines() or [""])[min(line, text.count("\n"))]
+    written = next(iter(text.splitlines()[line : line + 1]), "")
     if "\t" in written[: len(written) - len(written.lstrip())] or "\t" in (error.problem or ""):
         return Fault("is indented with a tab", file, line + 1, expected="spaces")
     return Fault(f"is not YAML: {error.problem or error.context}", file, line + 1)

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from decimal import Decimal
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -68,11 +69,17 @@ def _catalog(document: Document, base_dir: Path, faults: list[Fault]) -> Catalog
     """The shipped catalog with the file's overlays; None, and faults, where they are unfit."""
     overlays = document.at(("catalog",))
     listed = overlays if isinstance(overlays, list) else [overlays]
+    paths = tuple(str(base_dir / overlay) for overlay in listed if isinstance(overlay, str))
     try:
-        return load_catalog(tuple(str(base_dir / overlay) for overlay in listed if isinstance(overlay, str)))
+        return load_catalog(paths) if paths else _shipped_catalog()
     except InputError as error:
         faults.extend(error.faults)
         return None
+
+
+@lru_cache(maxsize=1)
+def _shipped_catalog() -> Catalog:
+    return load_catalog()
 
 
 class _Reading:

@@ -1,0 +1,369 @@
+from __future__ import annotations
+
+import contextlib
+from datetime import date
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from recommender import load_scenario
+from recommender.catalog.catalog import shipped
+from recommender.errors import Fault, InputError
+from recommender.scenario import Cap, OwnCards, Scenario, Search, load_variants
+from recommender.scenario_file.document import MAX_BYTES, MAX_DEPTH, parse_document
+from recommender.scenario_file.forms import ScenarioForm
+from recommender.scenario_file.load import load
+
+SMALL = "model: llama-3.1-70b\nworkload: {concurrency: 50, lengths: {fixed: 8192}}\n"
+
+
+def _write(folder: Path, text: str | bytes) -> Path:
+    path = folder / "question.yaml"
+    path.write_bytes(text.encode() if isinstance(text, str) else text)
+    return path
+
+
+def _faults(folder: Path, text: str | bytes) -> tuple[Fault, ...]:
+    with pytest.raises(InputError) as caught:
+        load_scenario(_write(folder, text))
+    return caught.value.faults
+
+
+def _only(folder: Path, text: str | bytes) -> Fault:
+    (fault,) = _faults(folder, text)
+    return fault
+
+
+def test_two_lines_are_a_scenario_with_every_default_listed(tmp_path: Path) -> None:
+    scenario = load_scenario(_write(tmp_path, SMALL))
+    assert (scenario.name, scenario.model, scenario.workload.concurrency) == ("question", "llama-3.1-70b", 50)
+    assert scenario.workload.lengths.maximum_tokens == 8192
+    assert scenario.workload.lengths.total_only
+    assert scenario.search == Search()
+    defaults = dict(scenario.defaults)
+    assert defaults["engine_version"] == "0.33.0"
+    assert defaults["search.segments"] == ["hyperscaler", "neocloud"]
+    assert "model" not in defaults
+    assert "workload.concurrency" not in defaults
+
+
+def test_defaults_of_the_file_and_of_the_program_agree(tmp_path: Path) -> None:
+    loaded = load_scenario(_write(tmp_path, SMALL))
+    bare = Scenario("question", "llama-3.1-70b", loaded.workload, defaults=loaded.defaults)
+    assert loaded == bare
+
+
+def test_every_key_reaches_the_scenario(tmp_path: Path) -> None:
+    text = """
+model: llama-3.1-8b
+workload: {concurrency: 7, lengths: {fixed: {input: 2K, output: 500}}}
+sizing: {mode: worst_case}
+sla: {served_share: 0.99}
+search:
+  gpus: [H100-SXM, L4]
+  providers: aws
+  segments: [hyperscaler]
+  regions: us-east-1
+  markets: [on_demand, spot]
+  offers: all
+  placement: anywhere
+  uniform_precision: false
+  linear_sizes: true
+  max_gpus: 16
+  weights: [bf16, fp8]
+  kv_dtypes: fp8
+  tp: [1, 2]
+  plans: 3
+  max_price_age_days: 30
+adjustments: {allow: [max_model_len, gpus]}
+rank: quality_first
+limits:
+  usd_per_month: 5000.10
+  watts: 10000
+  stock: [{provider: aws, instance_type: p5.48xlarge, gpu: H100-SXM, region: us-east-1, instances: 2}]
+  quota: [{gpus: 8, provider: aws}]
+hardware: [{gpu: T4, gpus_per_instance: 2, count: 6, usd_per_hour: 0.5, ram_gb: 128}]
+engine: vllm
+engine_version: 0.20
+gpu_memory_utilization: 0.90
+enforce_eager: true
+max_num_batched_tokens: 4K
+memory_model: article
+speed: ignore
+as_of: 2026-10-01
+group_by: gpu
+"""
+    scenario = load_scenario(_write(tmp_path, text))
+    assert scenario.search == Search(
+        gpus=("H100-SXM", "L4"),
+        providers=("aws",),
+        segments=("hyperscaler",),
+        regions=("us-east-1",),
+        markets=("on_demand", "spot"),
+        offers="all",
+        placement="anywhere",
+        uniform_precision=False,
+        linear_sizes=True,
+        max_gpus=16,
+        weights=("bf16", "fp8"),
+        kv_dtypes=("fp8",),
+        tp=(1, 2),
+        plans=3,
+        max_price_age_days=30,
+    )
+    assert scenario.limits.usd_per_month == Decimal("5000.10")
+    assert scenario.limits.caps == (
+        Cap(2, "instances", "stock", "aws", "us-east-1", "H100-SXM", "p5.48xlarge"),
+        Cap(8, "gpus", "quota", "aws"),
+    )
+    assert scenario.hardware == (OwnCards("T4", 2, 6, Decimal("0.5"), Decimal(128)),)
+    assert scenario.forbidden_rungs == {"kv_dtype", "weights"}
+    assert (scenario.rank, scenario.group_by, scenario.memory_model) == ("quality_first", "gpu", "article")
+    assert scenario.engine_version == "0.20", "an unquoted version keeps its digits"
+    assert scenario.gpu_memory_utilization == Decimal("0.90")
+    assert scenario.enforce_eager
+    assert scenario.max_num_batched_tokens == 4096
+    assert scenario.as_of == date(2026, 10, 1)
+    assert scenario.sla.served_share == Decimal("0.99")
+    assert not {"model", "rank", "limits.watts", "search.tp"} & set(dict(scenario.defaults))
+
+
+@pytest.mark.parametrize(("written", "tokens"), [("8K", 8192), ("8k", 8192), ("'128k'", 131072), ("8192", 8192)])
+def test_k_is_1024_tokens(tmp_path: Path, written: str, tokens: int) -> None:
+    scenario = load_scenario(_write(tmp_path, SMALL.replace("8192", written)))
+    assert scenario.workload.lengths.maximum_tokens == tokens
+
+
+def test_all_faults_come_in_one_report_with_line_key_and_nearest_value(tmp_path: Path) -> None:
+    text = """model: llama-3.1-70
+modle: x
+concurrency: 50
+workload:
+  concurrency: 0
+  lengths: {fixed: none}
+  rate_per_s: 3
+sizing: {mode: statistical}
+search:
+  markets: spott
+  gpus: [H100-SMX]
+  weights: [fp8, fq8]
+limits: {usd_per_month: 3.0000001, quota: {gpus: 3}}
+engine: sglang
+as_of: 2026-13-01
+"""
+    found = {(fault.line, fault.key): fault for fault in _faults(tmp_path, text)}
+    assert set(found) == {
+        (1, "model"),
+        (2, "modle"),
+        (3, "concurrency"),
+        (5, "workload.concurrency"),
+        (6, "workload.lengths.fixed"),
+        (7, "workload.rate_per_s"),
+        (8, "sizing.mode"),
+        (10, "search.markets"),
+        (11, "search.gpus[0]"),
+        (12, "search.weights[1]"),
+        (13, "limits.usd_per_month"),
+        (13, "limits.quota"),
+        (14, "engine"),
+        (15, "as_of"),
+    }
+    assert all(fault.file == str(tmp_path / "question.yaml") for fault in found.values())
+    assert found[2, "modle"].suggestion == "model"
+    assert found[3, "concurrency"].suggestion == "workload.concurrency"
+    assert found[10, "search.markets"].suggestion == "spot"
+    assert found[11, "search.gpus[0]"].suggestion == "H100-SXM"
+    assert found[12, "search.weights[1]"].suggestion == "fp8"
+    assert found[5, "workload.concurrency"].expected == "a whole number from 1 to 10,000,000"
+    assert [fault.line for fault in _faults(tmp_path, text)] == sorted(line for line, _ in found if line)
+
+
+@pytest.mark.parametrize(
+    ("extra", "key", "instead"),
+    [
+        ("sla: {ttft_ms: 200}", "sla.ttft_ms", "no speed target"),
+        ("sizing: {mode: trace_replay}", "sizing.mode", "worst_case"),
+        ("engine: tensorrt-llm", "engine", "vllm"),
+        ("speed: model", "speed", "ignore"),
+        ("search: {pp: 2}", "search.pp", "search.tp"),
+    ],
+)
+def test_what_comes_later_is_refused_by_name(tmp_path: Path, extra: str, key: str, instead: str) -> None:
+    fault = _only(tmp_path, f"{SMALL}{extra}\n")
+    assert fault.key == key
+    assert "not modelled yet" in fault.what
+    assert fault.expected is not None
+    assert instead in fault.expected
+
+
+def test_prometheus_lengths_are_refused_by_name(tmp_path: Path) -> None:
+    text = SMALL.replace("fixed: 8192", "prometheus: {path: x}") + "sizing: {mode: worst_case}\n"
+    assert "not modelled yet" in _only(tmp_path, text).what
+
+
+def test_sizing_must_be_written_for_a_distribution(tmp_path: Path) -> None:
+    text = SMALL.replace("fixed: 8192", "preset: azure_conv_2023")
+    assert _only(tmp_path, text).key == "sizing"
+    scenario = load_scenario(_write(tmp_path, f"{text}sizing: {{mode: worst_case}}\n"))
+    assert scenario.workload.lengths.maximum_tokens == 14089
+
+
+@pytest.mark.parametrize(
+    ("extra", "key"),
+    [
+        ("sizing: {mode: worst_case, epsilon: 0.01}", "sizing.epsilon"),
+        ("adjustments: {allow: gpus, forbid: weights}", "adjustments.forbid"),
+        ("hardware: [{gpu: T4, gpus_per_instance: 4, count: 6}]", "hardware[0].count"),
+        ("search: {tp: [1, 1]}", "search.tp"),
+        ("gpu_memory_utilization: 0", "gpu_memory_utilization"),
+        ("gpu_memory_utilization: 1.5", "gpu_memory_utilization"),
+        ("limits: {stock: [{instances: -1}]}", "limits.stock[0].instances"),
+        ("enforce_eager: yes", "enforce_eager"),
+        ("engine_version: latest", "engine_version"),
+        ("search: {max_gpus: 2.0}", "search.max_gpus"),
+        ("search: {providers: [aws, amazon]}", "search.providers[1]"),
+        ("search: {regions: us-east}", "search.regions"),
+        ("limits: {quota: [{gpus: 1, gpu: H100}]}", "limits.quota[0].gpu"),
+        ("variants: {a: {catalog: x.csv}}", "variants.a.catalog"),
+        ("variants: {a: 3}", "variants.a"),
+        ("search: 3", "search"),
+    ],
+)
+def test_one_fault_each(tmp_path: Path, extra: str, key: str) -> None:
+    assert _only(tmp_path, f"{SMALL}{extra}\n").key == key
+
+
+@pytest.mark.parametrize("number", [".nan", ".inf", "-.inf", "1e400", "9" * 60, "-1", "1e30", "0.5", "true"])
+def test_impossible_numbers(tmp_path: Path, number: str) -> None:
+    fault = _only(tmp_path, SMALL.replace("50", number))
+    assert fault.key == "workload.concurrency"
+    assert len(str(fault)) < 300
+
+
+@pytest.mark.parametrize(
+    ("text", "what"),
+    [
+        (b"", "is empty"),
+        (b"# only a comment\n", "is empty"),
+        (b"\xff\xfe\x00m", "not UTF-8"),
+        (b"model: \x00", "binary"),
+        (b"model: a\n---\nmodel: b\n", "several YAML documents"),
+        (b"model: a\n\tworkload: 1\n", "tab"),
+        (b"model: [a\n", "is not YAML"),
+        (b"model: !!python/object:os.system x\n", "tag"),
+        (b"? [a, b]\n: 1\n", "plain word"),
+        (b"model: *nothing\n", "stands for nothing"),
+        (b"a: &a [*a]\n", "stands for nothing"),
+        (b"[" * (MAX_DEPTH + 1), "nested more than"),
+        (b"a: \x01\n", "control characters"),
+        (b"a" * (MAX_BYTES + 1), "larger than"),
+        (b"- a\n- b\n", "is not valid"),
+        (b"just text\n", "is not valid"),
+    ],
+)
+def test_what_is_no_scenario_at_all(tmp_path: Path, text: bytes, what: str) -> None:
+    assert any(what in fault.what for fault in _faults(tmp_path, text))
+
+
+def test_an_alias_bomb_is_refused_before_it_expands(tmp_path: Path) -> None:
+    lines = ["a0: &a0 [x, x, x, x, x, x, x, x, x, x]"]
+    lines += [f"a{n}: &a{n} [{', '.join(f'*a{n - 1}' for _ in range(9))}]" for n in range(1, 10)]
+    assert "holds more than" in _only(tmp_path, "\n".join(lines)).what
+    many = "\n".join(["a: &a 1", *(f"b{n}: *a" for n in range(200))])
+    assert "aliases" in _only(tmp_path, many).what
+
+
+def test_an_honest_alias_is_fine(tmp_path: Path) -> None:
+    text = f"{SMALL}search: {{gpus: &cards [L4]}}\nlimits: {{quota: [{{gpu: L4, gpus: 2}}]}}\n"
+    text += "variants: {same: {search: {gpus: *cards}}}\n"
+    assert load_variants(_write(tmp_path, text))["same"].search.gpus == ("L4",)
+
+
+def test_a_key_written_twice_names_both_lines(tmp_path: Path) -> None:
+    fault = _only(tmp_path, f"{SMALL}rank: cost\nrank: quality_first\n")
+    assert (fault.line, fault.key) == (4, "rank")
+    assert "first in line 3" in fault.what
+
+
+def test_unreadable_paths(tmp_path: Path) -> None:
+    for path in (tmp_path, tmp_path / "absent.yaml"):
+        with pytest.raises(InputError, match="cannot be read"):
+            load_scenario(path)
+
+
+def test_an_empty_key_means_its_default(tmp_path: Path) -> None:
+    scenario = load_scenario(_write(tmp_path, f"{SMALL}search:\nlimits: {{watts: }}\n"))
+    assert scenario.search == Search()
+    assert scenario.limits.watts is None
+
+
+def test_variants_are_patches_on_the_base(tmp_path: Path) -> None:
+    text = f"""{SMALL}search: {{gpus: [H100-SXM], markets: [on_demand]}}
+adjustments: {{forbid: weights}}
+variants:
+  spot: {{search: {{markets: [spot]}}}}
+  split: {{workload: {{lengths: {{fixed: {{input: 100, output: 50}}}}}}, adjustments: {{allow: gpus}}}}
+"""
+    loaded = load(_write(tmp_path, text))
+    spot, split = loaded.variants["spot"], loaded.variants["split"]
+    assert loaded.scenario.search.markets == ("on_demand",)
+    assert (spot.search.markets, spot.search.gpus) == (("spot",), ("H100-SXM",))
+    assert (split.workload.concurrency, split.workload.lengths.maximum_tokens) == (50, 150)
+    assert split.forbidden_rungs == {"max_model_len", "kv_dtype", "weights"}
+    assert spot.name == "question: spot"
+
+
+def test_faults_of_a_variant_point_into_the_variant_and_come_once(tmp_path: Path) -> None:
+    text = f"{SMALL}modle: x\nvariants:\n  a: {{search: {{marketts: [spot]}}}}\n  b: {{rank: costs}}\n"
+    assert [(fault.line, fault.key) for fault in _faults(tmp_path, text)] == [
+        (3, "modle"),
+        (5, "search.marketts"),
+        (6, "rank"),
+    ]
+
+
+def test_overlays_are_found_beside_the_file(tmp_path: Path) -> None:
+    fault = _only(tmp_path, f"{SMALL}catalog: mine.csv\n")
+    assert fault.file == str(tmp_path / "mine.csv")
+
+
+@pytest.mark.parametrize("path", sorted(shipped("scenarios").glob("*.yaml")), ids=lambda path: path.stem)
+def test_shipped_scenarios_load_and_explain_themselves(path: Path) -> None:
+    assert load_scenario(path).name == path.stem
+    assert path.read_text(encoding="utf-8").startswith("# ")
+
+
+PLAIN = st.none() | st.booleans() | st.integers(-(10**9), 10**9) | st.text("abcé: -#'\"\n", max_size=12)
+TREES = st.recursive(PLAIN, lambda inner: st.lists(inner) | st.dictionaries(st.text("abc", max_size=3), inner))
+
+
+@given(TREES)
+def test_reading_agrees_with_the_yaml_library(value: object) -> None:
+    text = yaml.safe_dump({"key": value}, allow_unicode=True)
+    assert parse_document(text, "f").value == {"key": value}
+
+
+KEYS = st.sampled_from([*ScenarioForm.model_fields, "fixed", "concurrency", "lengths", "gpus", "count", "nonsense"])
+VALUES = st.none() | st.booleans() | st.integers() | st.sampled_from(["8K", "cost", "H100-SXM", "x", "[", "&a", "*a"])
+NESTED = st.recursive(VALUES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4))
+
+
+@settings(max_examples=60, deadline=None)
+@given(tree=st.dictionaries(KEYS, NESTED, max_size=6))
+def test_any_mapping_is_a_scenario_or_an_input_error(
+    tree: dict[str, object], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = _write(tmp_path_factory.mktemp("any"), yaml.safe_dump(tree))
+    with contextlib.suppress(InputError):
+        assert load_scenario(path).model
+
+
+@settings(max_examples=100, deadline=None)
+@given(st.binary(max_size=80))
+def test_any_bytes_are_refused_or_read(raw: bytes) -> None:
+    with contextlib.suppress(InputError):
+        assert parse_document(raw.decode("utf-8", errors="replace"), "f").value is not None
