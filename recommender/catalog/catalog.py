@@ -16,7 +16,7 @@ from recommender.catalog.models import Checkpoint, Model
 from recommender.catalog.offers import Offer, read_offers
 from recommender.catalog.table import read_text
 from recommender.catalog.traces import Trace, read_trace
-from recommender.errors import Fault, InputError, nearest
+from recommender.errors import Fault, InputError, NotModelledError, nearest
 from recommender.search.plan import CatalogStamp
 
 T = TypeVar("T")
@@ -89,13 +89,13 @@ class Catalog:
         given = next((c for c in self.checkpoints if c.id == entry.id and c.model == entry.base), None)
         if given is None:
             given = Checkpoint(entry.id, entry.base, own.native, own.quantisation, None, "unknown", own.source)
-        given = replace(given, quantisation=own.quantisation)
+        given = replace(given, quantisation=own.quantisation, kv_declared=own.kv_declared)
         return Resolved(self._model(self._entries[entry.base]), given, own)
 
     def checkpoints_of(self, model_id: str) -> tuple[Checkpoint, ...]:
         """Checkpoints of exactly this model (not of models of the same geometry), the best known sizes first."""
         entry = self.entry(model_id)
-        found = [self._own_quantisation(c) for c in self.checkpoints if c.model == entry.id]
+        found = [own for c in self.checkpoints if c.model == entry.id and (own := self._as_published(c)) is not None]
         return tuple(sorted(found, key=lambda c: (c.weights, c.id is None, SIZE_KINDS.index(c.size_kind), c.id or "")))
 
     def trace(self, name: str) -> Trace:
@@ -132,12 +132,16 @@ class Catalog:
         found = exact or tails
         return found[0] if len({c.id for c in found}) == 1 else None
 
-    def _own_quantisation(self, checkpoint: Checkpoint) -> Checkpoint:
-        """The checkpoint with the quantisation its own config states, where the catalog has that config."""
+    def _as_published(self, checkpoint: Checkpoint) -> Checkpoint | None:
+        """The checkpoint as its own config states it, where the catalog has that; None where it is not modelled."""
         entry = self._entries.get(checkpoint.id or "")
         if entry is None or entry.base is None:
             return checkpoint
-        return replace(checkpoint, quantisation=self._model(entry).quantisation)
+        try:
+            own = self._model(entry)
+        except NotModelledError:
+            return None
+        return replace(checkpoint, quantisation=own.quantisation, kv_declared=own.kv_declared)
 
     def _model(self, entry: Entry) -> Model:
         """The parsed model of an entry, kept for the next time."""

@@ -47,6 +47,14 @@ def test_the_cache_dtype_a_repository_declares_is_kept(catalog: Catalog) -> None
     assert declared["RedHatAI/Meta-Llama-3.1-70B-Instruct-FP8"] is None
 
 
+def test_a_repository_whose_config_is_known_is_taken_at_its_word(catalog: Catalog) -> None:
+    found = {c.id: c for c in catalog.checkpoints_of("Qwen/Qwen3-235B-A22B")}
+    nvfp4 = found["nvidia/Qwen3-235B-A22B-NVFP4"]
+    own = catalog.model("nvidia/Qwen3-235B-A22B-NVFP4")
+    assert nvfp4.quantisation == own.quantisation
+    assert nvfp4.kv_declared == own.kv_declared == "fp8"
+
+
 def test_a_partly_quantised_release_names_what_it_leaves(catalog: Catalog) -> None:
     found = {checkpoint.id: checkpoint for checkpoint in catalog.checkpoints_of("llama-405b")}
     stored = found["meta-llama/Llama-3.1-405B-Instruct-FP8"].quantisation
