@@ -86,9 +86,9 @@ def read_question(text: str, model: str | None, *, partial: bool, catalog: Catal
 
 
 def _plain(text: str) -> str:
-    """The sentence in lower case, number words as digits, the marks between words as spaces."""
+    """The sentence in lower case, number words as digits, every mark between words as a comma of its own."""
     text = re.sub(r"\s+", " ", text.casefold().translate(_MARKS))
-    text = re.sub(r"(?<!\d)[.,](?!\d)|(?<=\d)[.,](?!\d)|[?!;:()\"]", " ", text)
+    text = re.sub(r"[.,](?!\d)|(?<!\d)[.,]|[?!;:()\"]", " , ", text)
     text = re.sub(r"\b(\d+)x(?=[a-z])", r"\1x ", text)
     return re.sub(r"[a-z]+", lambda word: NUMBERS.get(word[0], word[0]), text)
 

@@ -38,6 +38,8 @@ class Names:
         providers = {offer.provider for offer in catalog.offers}
         spoken = {folded(name): name for name in providers}
         spoken |= {word: name for word, name in _PROVIDERS.items() if name in providers}
+        written = {name for entry in catalog.models for name in (entry.id, *entry.aliases)}
+        self._written = sorted({*written, *(gpu.name for gpu in catalog.gpus), *providers, *self._regions})
         self._kinds: tuple[tuple[str, dict[str, tuple[str, ...]]], ...] = (
             ("model", _models(catalog)),
             ("gpus", _gpus(gpu.name for gpu in catalog.gpus)),
@@ -49,22 +51,32 @@ class Names:
         if words[place] in self._regions:
             return "regions", (self._regions[words[place]],), 1
         for length in range(min(_LONGEST, len(words) - place), 0, -1):
-            key = folded("".join(words[place : place + length]))
+            run = words[place : place + length]
+            if "," in run or (length > 1 and len(run[0]) == 1):  # "a 100" is no A100
+                continue
             for kind, names in self._kinds:
-                found = names.get(key) or (names.get(key.removesuffix("s")) if kind == "gpus" else None)
-                if found and not key.isdigit() and not (length > 1 and len(words[place]) == 1):  # "a 100" is no A100
+                found = next((names[key] for key in _spellings(kind, folded("".join(run))) if key in names), None)
+                if found:
                     return kind, found, length
         return "", (), 1
 
     def nearest(self, words: str) -> str | None:
         """The nearest name of any kind, where one is near enough to be meant."""
-        spoken = [name for _, names in self._kinds for found in names.values() for name in found]
-        near = nearest(words, [*sorted(set(spoken)), *sorted(self._regions)])
+        near = nearest(words, self._written)
         return near[0] if near and SequenceMatcher(None, words, near[0].casefold()).ratio() >= _MEANT else None
 
 
+def _spellings(kind: str, key: str) -> Iterable[str]:
+    """A key as it is; for a GPU also without its maker in front and in the singular. A bare number names nothing."""
+    keys = [key]
+    if kind == "gpus":
+        bare = key.removeprefix("nvidia").removeprefix("geforce").removeprefix("amd")
+        keys += [bare, bare.removesuffix("s")]
+    return (each for each in keys if not each.isdigit())
+
+
 def _models(catalog: Catalog) -> dict[str, tuple[str, ...]]:
-    """Models by id, alias and the last part of the id; the shortest alias stands for the model."""
+    """Models by id, alias and the last part of the id."""
     tails: dict[str, tuple[str, ...]] = {}
     exact: dict[str, tuple[str, ...]] = {}
     for entry in catalog.models:
