@@ -13,7 +13,7 @@ from recommender.errors import Fault, InputError
 from recommender.report import csv_, json_
 from recommender.report.grid import grid, page, paragraph
 from recommender.report.words import hourly
-from recommender.units import GB, GIB, usd
+from recommender.units import GB, GIB, micro_usd, usd
 
 
 def listing(kind: str, text: str, overlays: tuple[str, ...], written: str) -> str:
@@ -82,11 +82,11 @@ def _table(kind: str, records: Sequence[dict[str, Any]], text: str) -> str:
 
 
 def _model_row(record: dict[str, Any]) -> tuple[str, ...]:
-    name = _short(record["id"], 46)
+    name = _short(record["id"], 42)
     if record["not_modelled"]:
-        return (name, "", "", "", _short(f"not modelled yet: {record['not_modelled']}", 30))
+        return (name, "", "", "", _short(f"not modelled yet: {record['not_modelled']}", 24))
     count = f"{record['parameters'] / GB:,.2f} B"
-    return (name, count, record["native"], f"{record['max_model_len']:,}", _short(", ".join(record["aliases"]), 30))
+    return (name, count, record["native"], f"{record['max_model_len']:,}", _short(", ".join(record["aliases"]), 24))
 
 
 def _gpu_row(record: dict[str, Any]) -> tuple[str, ...]:
@@ -106,19 +106,23 @@ def _gpu_row(record: dict[str, Any]) -> tuple[str, ...]:
 
 
 def _offer_row(record: dict[str, Any]) -> tuple[str, ...]:
-    def price(market: str) -> str:
-        amount = record[f"usd_per_hour_{market}"]
-        return "" if amount is None else hourly(int(amount * 10**6))
-
     return (
-        record["provider"],
-        _short(record["instance_type"], 26),
-        _short(record["region"], 16),
-        f"{record['gpus']} x {record['gpu']}",
-        price("on_demand"),
-        price("spot"),
+        _short(record["provider"], 16),
+        _short(record["instance_type"], 20),
+        _short(record["region"], 15),
+        _short(f"{record['gpus']} x {record['gpu']}", 17),
+        _price(record),
         str(record["as_of"]),
     )
+
+
+def _price(record: dict[str, Any]) -> str:
+    """The first known price of an instance, with the market where it is not on demand."""
+    for market, word in (("on_demand", ""), ("spot", "spot "), ("reserved_1y", "1y "), ("reserved_3y", "3y ")):
+        amount = record[f"usd_per_hour_{market}"]
+        if amount is not None:
+            return word + hourly(micro_usd(amount))
+    return "?"
 
 
 def _short(text: str, width: int) -> str:
@@ -133,7 +137,7 @@ _COLUMNS: dict[str, tuple[tuple[str, ...], frozenset[int], Any]] = {
         _gpu_row,
     ),
     "offers": (
-        ("provider", "instance type", "region", "GPUs", "$/hour", "spot", "as of"),
+        ("provider", "instance type", "region", "GPUs", "$/hour", "as of"),
         frozenset({0, 1, 2, 3}),
         _offer_row,
     ),
@@ -142,7 +146,7 @@ _NOUN = {"models": "models", "gpus": "GPUs", "offers": "offers"}
 _HINT = {
     "models": "Names are looked up without regard to case. --format json shows all figures.",
     "gpus": "GB is what the box says, GiB what the driver reports. --format json shows sources.",
-    "offers": "Prices are US dollars for the whole instance. --format csv shows all markets and sources.",
+    "offers": "Prices are US dollars for the whole instance. --format csv shows all prices and sources.",
 }
 
 
