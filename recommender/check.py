@@ -68,10 +68,8 @@ def _caps(plan: Plan, scenario: Scenario) -> list[str]:
         if used > cap.count:
             wrong.append(f"{used} {cap.unit} over a {cap.kind} of {cap.count}")
     owned = Counter({cards.gpu: cards.count for cards in scenario.hardware})
-    for bought in plan.offers:
-        if scenario.hardware and bought.count * bought.gpus_per_instance > owned[bought.gpu]:
-            wrong.append(f"more {bought.gpu} than owned")
-    return wrong
+    over = [each.gpu for each in plan.offers if each.count * each.gpus_per_instance > owned[each.gpu]]
+    return wrong + [f"more {gpu} than owned" for gpu in over if scenario.hardware]
 
 
 def _placement(plan: Plan, scenario: Scenario) -> list[str]:
@@ -132,4 +130,6 @@ def _holds(memory: Fit, requests: int, scenario: Scenario) -> bool:
     """Whether so many requests of max-model-len fit the cache at once."""
     if scenario.memory_model == "article":
         return requests * memory.max_model_len * memory.kv_bytes_per_token <= memory.kv_cache_bytes
-    return requests <= memory.max_concurrency
+    if memory.blocks is None or memory.request_blocks is None:
+        return requests <= memory.max_concurrency
+    return requests * memory.request_blocks < memory.blocks  # one block is never handed out

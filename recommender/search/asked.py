@@ -97,7 +97,7 @@ def _weights(catalog: Catalog, scenario: Scenario) -> tuple[Model, tuple[WeightC
 def _one_of_each(choices: Iterable[WeightChoice]) -> tuple[WeightChoice, ...]:
     """One choice for each dtype and format, a known size first.
 
-    Repositories that declare an FP8 KV cache are left to be asked for by name: with them `auto` would take rung 2 unsaid.
+    Repositories that declare an FP8 KV cache are left to be asked for by name: their `auto` would take rung 2 unsaid.
     """
     first: dict[tuple[object, ...], WeightChoice] = {}
     for choice in sorted(choices, key=lambda each: each.checkpoint is None or each.checkpoint.bytes_total is None):

@@ -1,7 +1,7 @@
 """Every replica that could be started, and what each holds: one row per GPU type, tensor parallel size and terms.
 
-Offers of one GPU type share these rows: a candidate (offer, tp, terms) takes its memory from the row of its GPU. Every row
-that holds nothing carries the reason.
+Offers of one GPU type share these rows: a candidate (offer, tp, terms) takes its memory from the row of its GPU. Every
+row that holds nothing carries the reason.
 """
 
 from __future__ import annotations
@@ -75,6 +75,11 @@ class Candidates:
     def pattern(self, gpu: str, terms: int, gpus: int) -> Pattern:
         """The replicas that hold the most requests on an instance of so many GPUs; of those the fewest replicas."""
         return _pack(self._items(gpu, terms, gpus), gpus)
+
+    def equal_pattern(self, gpu: str, terms: int, gpus: int) -> Pattern:
+        """Like `pattern`, with all replicas on the instance of one size."""
+        equal = [_pack([item], gpus) for item in self._items(gpu, terms, gpus)]
+        return max(equal, key=lambda pattern: (pattern.sequences, -pattern.replicas[0][2]), default=Pattern((), 0))
 
     def of_gpu(self, gpu: str) -> list[Row]:
         """The rows of one GPU type."""

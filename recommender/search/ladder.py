@@ -104,7 +104,7 @@ class _Rungs:
                 yield self._step(3, "weights", change, row, 1, EVALUATE)
 
     def _more(self, tp: int, weights: str, kv: str, length: int) -> Iterator[Step]:
-        """Rung 4, quality untouched: larger tensor parallel sizes, then replicas of the one that takes the fewest GPUs."""
+        """Rung 4, quality untouched: larger tensor parallel sizes, then replicas of what takes the fewest GPUs."""
         sizes = sorted({size for gpu, size, _ in self.asked.candidates.rows if gpu == self.gpu and size > tp})
         tried = [self._row(tp, weights, kv, length)]
         for size in sizes:

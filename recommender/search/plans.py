@@ -11,13 +11,16 @@ from recommender.catalog.models import Model
 from recommender.memory.fit import Fit, Replica, fit_replica
 from recommender.report.launch import launch_line
 from recommender.scenario import Scenario
-from recommender.search.candidates import Candidates
+from recommender.search.candidates import Candidates, Pattern
 from recommender.search.columns import Column
 from recommender.search.plan import Plan, Purchase, ReplicaGroup
 from recommender.search.problem import Bought
 from recommender.search.terms import Terms, adjustments_of
 from recommender.search.warnings import warnings_of
 from recommender.speed.bound import tokens_per_s_bound
+
+
+NULL_BLOCK = 1  # the engine never hands out its first block
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,10 +93,11 @@ def _purchase(column: Column, count: int, region: str | None, also: tuple[str, .
 
 def _replicas(question: Question, columns: Sequence[Column], counts: Sequence[int], setting: int) -> list[ReplicaGroup]:
     """All replicas of the purchase, each with its share of the requests."""
+    patterns = _patterns(question, columns, counts, setting)
     found = [
         (offer, column, tp, terms, held * count)
-        for offer, (column, count) in enumerate(zip(columns, counts, strict=True))
-        for tp, terms, held in question.candidates.pattern(column.gpu, setting, column.gpus).replicas
+        for offer, (column, count, pattern) in enumerate(zip(columns, counts, patterns, strict=True))
+        for tp, terms, held in pattern.replicas
     ]
     rows = question.candidates.rows
     capacity = [rows[column.gpu, tp, terms].sequences for _, column, tp, terms, _ in found]
@@ -103,6 +107,15 @@ def _replicas(question: Question, columns: Sequence[Column], counts: Sequence[in
         for concurrency, count in split:
             groups.append(_group(question, offer, column, tp, terms, count, concurrency, holds))
     return groups
+
+
+def _patterns(question: Question, columns: Sequence[Column], counts: Sequence[int], setting: int) -> list[Pattern]:
+    """The replicas on one instance of each column: of one size where that serves the demand, else what holds most."""
+    candidates, demand = question.candidates, question.scenario.workload.concurrency
+    equal = [candidates.equal_pattern(column.gpu, setting, column.gpus) for column in columns]
+    if sum(pattern.sequences * count for pattern, count in zip(equal, counts, strict=True)) >= demand:
+        return equal
+    return [candidates.pattern(column.gpu, setting, column.gpus) for column in columns]
 
 
 def share(demand: int, capacity: Sequence[int], counts: Sequence[int]) -> list[list[tuple[int, int]]]:
@@ -185,7 +198,7 @@ def longest(memory: Fit, concurrency: int, most: int) -> int | None:
     """The longest max-model-len at which this many full-length requests still fit, rounded down to the block."""
     if memory.blocks is None or memory.block_size is None or not memory.starts:
         return None
-    return min(most, memory.blocks // concurrency * memory.block_size)
+    return min(most, (memory.blocks - NULL_BLOCK) // concurrency * memory.block_size)
 
 
 def _spread(question: Question, replicas: Sequence[ReplicaGroup]) -> str | None:

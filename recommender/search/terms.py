@@ -51,7 +51,7 @@ def terms_of(
 ) -> tuple[Terms, ...]:
     """All terms a scenario allows, mildest first.
 
-    `shortest` is the least max-model-len for the promised share; `casts` holds True where a card in the search lacks bf16.
+    `shortest` is the least max-model-len for the promised share; `casts` holds True where a searched card lacks bf16.
     """
     lengths = [model.max_model_len]
     if shortest < model.max_model_len and "max_model_len" not in scenario.forbidden_rungs:
