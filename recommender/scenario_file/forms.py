@@ -37,7 +37,7 @@ class WorkloadForm(Form):
     concurrency: Annotated[int, Whole(1, 10**7)]
     """Requests at once."""
     lengths: Annotated[dict[str, Any], Field(json_schema_extra=_ONE_LENGTH_FORM)]
-    """How long the requests are, in exactly one form: fixed | quantiles | histogram | parametric | preset."""
+    """How long the requests are: one of fixed, quantiles, histogram, parametric, preset, trace (a cell file)."""
 
 
 class SizingForm(Form):

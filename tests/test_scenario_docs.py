@@ -1,0 +1,106 @@
+"""docs/scenario.md against the schema: every key with its kind and default, every example a scenario that loads."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic_core import PydanticUndefined
+
+from recommender import load_scenario
+from recommender.scenario_file.faults import scenario_keys
+from recommender.scenario_file.forms import ScenarioForm
+from recommender.scenario_file.later import LATER_KEYS, LATER_VALUES
+from recommender.scenario_file.values import Value
+
+PAGE = Path(__file__).parent.parent / "docs" / "scenario.md"
+TEXT = PAGE.read_text(encoding="utf-8")
+EXAMPLES = re.findall(r"```yaml\n(.*?)```", TEXT, flags=re.S)
+
+
+def _field(path: str) -> Any:
+    form: Any = ScenarioForm
+    *outer, last = path.split(".")
+    for step in outer:
+        annotation = form.model_fields[step].annotation
+        form = getattr(annotation, "__args__", (annotation,))[0]
+    return form.model_fields[last]
+
+
+def _kind(field: Any) -> str:
+    value = next((each for each in field.metadata if isinstance(each, Value)), None)
+    if value is None:
+        return "list" if "list" in str(field.annotation) else "mapping"
+    schema = value.schema()
+    options = schema.get("anyOf", [schema])
+    text = _simple(options[0])
+    if len(options) == 1:
+        return text
+    return f"{text}, or 8K" if "pattern" in options[1] else f"{text}; one or several"
+
+
+def _simple(schema: dict[str, Any]) -> str:
+    if "enum" in schema:
+        return ", ".join(f"`{word}`" for word in schema["enum"])
+    if "minimum" in schema:
+        return f"{schema['minimum']:,.0f} to {schema['maximum']:,.0f}"
+    if "exclusiveMinimum" in schema:
+        return f"above {schema['exclusiveMinimum']:g} to {_plain(schema['maximum'])}"
+    return {"boolean": "`true`, `false`"}.get(str(schema["type"]), schema.get("format", "text"))
+
+
+def _plain(number: float) -> str:
+    return f"{number:,.0f}" if number == int(number) else f"{number:g}"
+
+
+def _default(field: Any) -> str:
+    if field.is_required():
+        return "required"
+    default = field.default
+    if default is PydanticUndefined or default in ((), [], {}, None):
+        return ""
+    words = default if isinstance(default, tuple) else (default,)
+    return ", ".join(str(word).lower() if isinstance(word, bool) else str(word) for word in words)
+
+
+def _key_rows() -> Iterable[str]:
+    yield "| key | kind | default | meaning |"
+    yield "|---|---|---|---|"
+    for path in scenario_keys():
+        field = _field(path)
+        yield f"| `{path}` | {_kind(field)} | {_default(field)} | {field.description} |"
+
+
+def _later_rows() -> Iterable[str]:
+    yield "| key or value | use instead |"
+    yield "|---|---|"
+    for key, instead in LATER_KEYS.items():
+        yield f"| `{key}` | {instead} |"
+    for trail, (words, instead) in LATER_VALUES.items():
+        yield f"| `{'.'.join(map(str, trail))}`: {', '.join(f'`{word}`' for word in words)} | `{instead}` |"
+
+
+def _with(text: str, name: str, rows: Iterable[str]) -> str:
+    block = "\n".join([f"<!-- {name} -->", *rows, f"<!-- end of {name} -->"])
+    return re.sub(rf"<!-- {name} -->.*<!-- end of {name} -->", lambda _: block, text, flags=re.S)
+
+
+def test_tables_are_those_of_the_schema(request: pytest.FixtureRequest) -> None:
+    wanted = _with(_with(TEXT, "keys", _key_rows()), "later", _later_rows())
+    if request.config.getoption("--update-golden"):
+        PAGE.write_text(wanted, encoding="utf-8")
+    assert PAGE.read_text(encoding="utf-8") == wanted, "--update-golden writes the tables anew"
+
+
+def test_every_key_is_described() -> None:
+    assert [path for path in scenario_keys() if not _field(path).description] == []
+
+
+@pytest.mark.parametrize("text", EXAMPLES, ids=range(len(EXAMPLES)))
+def test_examples_load(text: str, tmp_path: Path) -> None:
+    path = tmp_path / "example.yaml"
+    path.write_text(text, encoding="utf-8")
+    assert load_scenario(path).workload.concurrency > 0
