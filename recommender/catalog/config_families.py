@@ -38,6 +38,7 @@ class Family:
     positions: bool = False  # learned positions instead of rotary ones
     transformers_backend: bool = False  # no cos/sin table, only the inverse frequencies
     embedding_scale_bytes: int = 0
+    sinks: bool = False  # a learned attention sink for each head
     mixture: str | None = None  # which mixture of experts (config_moe.py); None: dense
 
 
@@ -169,4 +170,12 @@ FAMILIES: dict[str, Family] = {
     "MiniMaxM2ForCausalLM": Family(qkv_bias="attention_bias", qk_norm="sharded", mixture="minimax_m2"),
     "GraniteMoeForCausalLM": Family(qkv_bias="attention_bias", o_bias="attention_bias", mixture="granite_moe"),
     "OlmoeForCausalLM": Family(qk_norm="sharded", mixture="olmoe"),
+    "GptOssForCausalLM": Family(
+        qkv_bias=True,
+        o_bias=True,
+        pattern=2,
+        rotary_element_bytes=4,
+        sinks=True,
+        mixture="gpt_oss",
+    ),
 }

@@ -130,11 +130,19 @@ def dense_mlp(
 
 
 def routed_experts(
-    hidden: int, intermediate: int, experts: int, layers: LayerIndices, *, gated: bool = True, prefix: str = "mlp"
+    hidden: int,
+    intermediate: int,
+    experts: int,
+    layers: LayerIndices,
+    *,
+    gated: bool = True,
+    bias: bool = False,
+    prefix: str = "mlp",
 ) -> Iterator[Tensor]:
     """Gate, up and down of every routed expert, as the engine's fused expert layer holds them."""
-    for tensor in dense_mlp(hidden, intermediate, layers, gated=gated, group="experts", prefix=f"{prefix}.experts"):
-        yield replace(tensor, count=tensor.count * experts, experts=experts, module=f"{prefix}.experts")
+    name = f"{prefix}.experts"
+    for tensor in dense_mlp(hidden, intermediate, layers, gated=gated, bias=bias, group="experts", prefix=name):
+        yield replace(tensor, count=tensor.count * experts, experts=experts, module=name, quantised=True)
 
 
 def router(
@@ -143,14 +151,15 @@ def router(
     layers: LayerIndices,
     *,
     element_bytes: int | None = None,
-    bias_bytes: int | None = None,
+    bias: bool = False,
+    correction_bytes: int | None = None,
     quantised: bool = False,
     prefix: str = "mlp",
 ) -> Iterator[Tensor]:
-    """The gate that picks experts and, where `bias_bytes` is given, its correction bias of that many bytes each."""
+    """The gate that picks experts and, where `correction_bytes` is given, its correction bias."""
     name = f"{prefix}.gate"
-    for tensor in linear("router", name, name, experts, hidden, layers, split="none", quantised=quantised):
+    for tensor in linear("router", name, name, experts, hidden, layers, split="none", bias=bias, quantised=quantised):
         yield replace(tensor, element_bytes=element_bytes)
-    if bias_bytes is not None:
-        bias = vector("router", f"{name}.e_score_correction_bias", experts, layers)
-        yield replace(bias, element_bytes=bias_bytes)
+    if correction_bytes is not None:
+        correction = vector("router", f"{name}.e_score_correction_bias", experts, layers)
+        yield replace(correction, element_bytes=correction_bytes)

@@ -86,7 +86,7 @@ def _qwen3_moe(fields: Fields, hidden: int, layers: int) -> Mixture:
 
 
 def shared_and_routed(
-    fields: Fields, hidden: int, layers: int, *, router_bytes: int | None, bias_bytes: int | None
+    fields: Fields, hidden: int, layers: int, *, router_bytes: int | None, correction_bytes: int | None
 ) -> Mixture:
     """The first layers dense, the others routed plus always-on shared experts (DeepSeek's form, also GLM's)."""
     intermediate, experts = fields.integer("moe_intermediate_size"), _experts(fields)
@@ -99,7 +99,7 @@ def shared_and_routed(
     dense = tuple(i for i in range(layers) if i not in set(sparse))
     tensors = [
         *routed_experts(hidden, intermediate, experts, sparse),
-        *router(hidden, experts, sparse, element_bytes=router_bytes, bias_bytes=bias_bytes),
+        *router(hidden, experts, sparse, element_bytes=router_bytes, correction_bytes=correction_bytes),
     ]
     if shared:
         width = shared * intermediate
@@ -108,17 +108,28 @@ def shared_and_routed(
 
 
 def _glm4_moe(fields: Fields, hidden: int, layers: int) -> Mixture:
-    return shared_and_routed(fields, hidden, layers, router_bytes=4, bias_bytes=4)
+    return shared_and_routed(fields, hidden, layers, router_bytes=4, correction_bytes=4)
 
 
 def _minimax_m2(fields: Fields, hidden: int, layers: int) -> Mixture:
     """Every layer a mixture, router and its bias in float32."""
     intermediate, experts = fields.integer("intermediate_size"), _experts(fields)
-    bias_bytes = 4 if fields.flag("use_routing_bias") else None
+    correction_bytes = 4 if fields.flag("use_routing_bias") else None
     every = range(layers)
     tensors = [
         *routed_experts(hidden, intermediate, experts, every),
-        *router(hidden, experts, every, element_bytes=4, bias_bytes=bias_bytes),
+        *router(hidden, experts, every, element_bytes=4, correction_bytes=correction_bytes),
+    ]
+    return Mixture(experts, _per_token(fields), intermediate, tuple(tensors), range(0))
+
+
+def _gpt_oss(fields: Fields, hidden: int, layers: int) -> Mixture:
+    """Every layer a mixture; experts and router have biases."""
+    intermediate, experts = fields.integer("intermediate_size"), _experts(fields)
+    every = range(layers)
+    tensors = [
+        *routed_experts(hidden, intermediate, experts, every, bias=True),
+        *router(hidden, experts, every, bias=True),
     ]
     return Mixture(experts, _per_token(fields), intermediate, tuple(tensors), range(0))
 
@@ -131,6 +142,7 @@ MIXTURES: dict[str, Callable[[Fields, int, int], Mixture]] = {
     "minimax_m2": _minimax_m2,
     "granite_moe": _mixtral,
     "olmoe": _mixtral,
+    "gpt_oss": _gpt_oss,
 }
 
 

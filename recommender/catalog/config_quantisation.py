@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from recommender.catalog.config_fields import Fields
@@ -11,6 +13,8 @@ from recommender.errors import Fault, NotModelledError
 
 _DTYPES = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float32": "bf16"}  # float32 is served as 16 bit
 _IGNORE_KEYS = ("modules_to_not_convert", "ignored_layers", "ignore", "exclude_modules")
+_LAYER = re.compile(r"(\blayers)\.\d+\.([A-Za-z])")
+_NEVER_QUANTISED = ("norm", "gate", "bias", "conv1d")
 
 
 def plain_dtype(fields: Fields) -> str:
@@ -28,12 +32,12 @@ def quantisation(config: Mapping[str, Any], fields: Fields) -> Quantisation | No
         return None
     method = declared.text("quant_method")
     if "quant_algo" in declared and method in ("", "modelopt", "modelopt_fp4"):
-        return _modelopt(declared)
+        method = "modelopt"
     if method not in _READERS:
         raise NotModelledError(
             Fault(f"quantisation method {method!r} is not modelled", file=fields.where, key="quantization_config")
         )
-    return _READERS[method](declared)
+    return replace(_READERS[method](declared), cut=_is_cut(declared))
 
 
 def kv_declared(config: Mapping[str, Any], fields: Fields) -> str | None:
@@ -64,15 +68,32 @@ def _declarations(config: Mapping[str, Any], fields: Fields) -> list[Fields]:
 
 def _declared(config: Mapping[str, Any], fields: Fields) -> Fields | None:
     found = _declarations(config, fields)
-    return found[-1] if found else None
+    listed = [declared for declared in found if declared.raw(*_IGNORE_KEYS) is not None]
+    return (listed or found or [None])[-1]
 
 
 def _ignored(declared: Fields) -> tuple[str, ...]:
+    """The modules left in 16 bit. A list that says it was cut is continued over the layers it had begun with."""
     found = declared.raw(*_IGNORE_KEYS)
     if found is None:
         return ()
-    names = declared.sequence(found[0])
-    return tuple(str(name) for name in names)
+    names = tuple(str(name) for name in declared.sequence(found[0]))
+    return _continued(names) if _is_cut(declared) else names
+
+
+def _is_cut(declared: Fields) -> bool:
+    """Whether the list of ignored modules is shorter than the number that stands beside it."""
+    found = declared.raw(*_IGNORE_KEYS)
+    return found is not None and declared.integer(f"{found[0]}_count", default=0, least=0) > len(found[1])
+
+
+def _continued(names: tuple[str, ...]) -> tuple[str, ...]:
+    """`layers.0.x`, `layers.1.x` ... as `layers.*.x`; whole layers and what is never quantised stay as they are."""
+    return tuple(
+        dict.fromkeys(
+            name if name.endswith(_NEVER_QUANTISED) else _LAYER.sub(r"\1.*.\2", name, count=1) for name in names
+        )
+    )
 
 
 def _fp8(declared: Fields) -> Quantisation:
@@ -172,5 +193,6 @@ _READERS = {
     "awq_marlin": _packed,
     "gptq_marlin": _packed,
     "compressed-tensors": _compressed_tensors,
+    "modelopt": _modelopt,
     "mxfp4": _mxfp4,
 }

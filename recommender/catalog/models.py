@@ -118,6 +118,7 @@ class Quantisation:
     module patterns as checkpoints write them ("re:.*self_attn.*", "model.layers.0.mlp.down_proj", "*visual*").
     `quantises_router`: routers are quantised too where the engine would; published checkpoints do not.
     `static_inputs`: activation scales are stored beside the weights. `zero_points`: the format stores them.
+    `cut`: the list of ignored modules was cut where it was taken from and is continued over all layers.
     """
 
     dtype: str
@@ -128,6 +129,7 @@ class Quantisation:
     quantises_router: bool = False
     static_inputs: bool = False
     zero_points: bool = False
+    cut: bool = False
 
 
 @dataclass(frozen=True, slots=True)

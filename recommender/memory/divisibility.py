@@ -52,12 +52,13 @@ def refusal_of_shapes(
     rule = _rule(stored)
     if rule is None:
         return None
-    kept = (tensor for tensor in model.tensors if tensor.quantised)
+    kept = (tensor for tensor in model.tensors if tensor.quantised and not tensor.name.endswith(".bias"))
     tensors = [tensor for tensor in kept if len(exempt_layers(tensor, stored)) < len(tensor.layers)]
     for tensor in tensors:
         size = 1 if tensor.experts and expert_parallel else tp
-        fused = sum(_local(other, size)[0] for other in tensors if other.module == tensor.module)
-        reason = rule(Part(tensor, *_local(tensor, size), fused, size), stored, version)
+        module = [other for other in tensors if other.module == tensor.module]
+        fused = sum(_local(other, size)[0] for other in module)
+        reason = rule(Part(tensor, *_local(tensor, size), fused, size, tensor is module[-1]), stored, version)
         if reason is not None:
             return reason
     return None
@@ -65,13 +66,17 @@ def refusal_of_shapes(
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One tensor as one GPU holds it; `fused` are the outputs of the whole matrix it is fused into there."""
+    """One tensor as one GPU holds it; `fused` are the outputs of the whole matrix it is fused into there.
+
+    `last`: nothing is fused behind it (the engine lets that one end in part of a block where nothing is split).
+    """
 
     tensor: Tensor
     outputs: int
     inputs: int
     fused: int
     tp: int
+    last: bool
 
     @property
     def name(self) -> str:
@@ -106,7 +111,8 @@ def _blocks(part: Part, stored: Quantisation, version: Version) -> str | None:
     size = stored.group_size or 128
     if part.tensor.experts:
         return _expert_blocks(part, size, version)
-    if part.tensor.split in ("outputs", "kv_heads") and part.outputs % size:
+    checked = part.tensor.split in ("outputs", "kv_heads") and not (part.tp == 1 and part.last)
+    if checked and part.outputs % size:
         return (
             f"Weight output_partition_size = {part.outputs} is not divisible by weight quantization "
             f"block_n = {size} ({part.name})."

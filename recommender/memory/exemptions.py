@@ -19,6 +19,8 @@ def exempt_layers(tensor: Tensor, stored: Quantisation) -> LayerIndices:
     """The layers in which `tensor` is left in 16 bit; all of them, or none, for most."""
     if tensor.group == "router" and not stored.quantises_router:
         return tensor.layers
+    if stored.method == "mxfp4" and not tensor.experts:
+        return tensor.layers  # the engine knows this format for experts only
     patterns = [pattern for pattern in stored.ignored if pattern != "lm_head"]
     if not patterns:
         return range(0)

@@ -12,13 +12,14 @@ from dataclasses import dataclass, replace
 
 from recommender.catalog.models import Quantisation
 from recommender.errors import NotModelledError
-from recommender.units import ceil_div
+from recommender.units import ceil_div, round_up
 
 _FLOAT32 = 4
 _WORD_BITS = 32
 _SHAPE_VECTOR_BYTES = 2 * 8  # two int64: the shape before packing
 _EXPERT_SHAPE_BYTES = 2 * 2 * 2  # two vectors of two 16-bit values an expert
 _SMALLEST_GROUP = 32
+_MXFP4_TILE = 64  # fused_moe/oracle/mxfp4.py: Triton kernels; Marlin and TensorRT-LLM kernels pad further
 _MARLIN_HIDDEN = 128  # the fused kernels take hidden sizes that are multiples of it
 
 
@@ -47,6 +48,7 @@ class Experts:
 
     first: Matrix
     second: Matrix
+    biased: bool = False
 
 
 def linear_bytes(stored: Quantisation, at: Matrix) -> int:
@@ -67,9 +69,26 @@ def linear_bytes(stored: Quantisation, at: Matrix) -> int:
 
 
 def expert_bytes(stored: Quantisation, at: Experts) -> int:
-    """Bytes of one routed expert's weights with everything its format stores beside them."""
-    first, second = at.first, at.second
+    """Bytes of one routed expert: weights, biases and everything its format stores beside them."""
     scheme = _scheme(stored)
+    if scheme == "mxfp4":
+        at = _padded(at)
+    biases = at.first.dtype_bytes * (at.first.outputs + at.second.outputs) if at.biased else 0
+    return _expert_weight_bytes(stored, scheme, at) + biases
+
+
+def _padded(at: Experts) -> Experts:
+    """An expert as MXFP4 kernels take it: its intermediate size padded to whole tiles on each rank."""
+    widths = tuple(round_up(width, _MXFP4_TILE) for width in at.first.widths)
+    return replace(
+        at,
+        first=replace(at.first, widths=widths),
+        second=replace(at.second, inputs=round_up(at.second.inputs, _MXFP4_TILE)),
+    )
+
+
+def _expert_weight_bytes(stored: Quantisation, scheme: str, at: Experts) -> int:
+    first, second = at.first, at.second
     elements = first.elements + second.elements
     if scheme == "tensor":
         return elements + _FLOAT32 * (len(first.widths) + 1 + (2 if stored.static_inputs else 0))
@@ -83,25 +102,29 @@ def expert_bytes(stored: Quantisation, at: Experts) -> int:
     if scheme == "nvfp4":
         scales = elements // _group(stored)
         return elements // 2 + scales + 2 * _FLOAT32 * (len(first.widths) + 1)
+    if scheme == "mxfp4":
+        return elements // 2 + elements // _group(stored)
     if scheme == "packed":
         return _packed_expert_bytes(stored, at)
     raise _unknown(stored)
 
 
-def cache_scale_bytes(stored: Quantisation) -> int:
+def cache_scale_bytes(stored: Quantisation, *, latent: bool) -> int:
     """Bytes of KV-cache scale parameters that each attention layer of a quantised model has."""
+    if stored.method == "modelopt":
+        return 4 * 2  # q, k, v and softmax scales, 16 bit
+    if latent:
+        return 0
     if _is_compressed(stored):
         return 3 * _FLOAT32 + 3 * 2  # q, k, v scales in float32, zero points in 16 bit
-    if stored.method in ("fp8", "fp8_block", "modelopt"):
-        return 4 * 2  # q, k, v and softmax scales, 16 bit
-    return 0
+    return 4 * 2 if stored.method in ("fp8", "fp8_block") else 0
 
 
 def _scheme(stored: Quantisation) -> str:
     """tensor, block, channel, nvfp4 or packed: which layout a method stores."""
     method, _, strategy = stored.method.partition(":")
-    if stored.dtype == "nvfp4":
-        return "nvfp4"
+    if stored.dtype in ("nvfp4", "mxfp4"):
+        return stored.dtype
     if method in ("awq", "gptq", "awq_marlin", "gptq_marlin"):
         return "packed"
     if method in ("fp8", "fp8_online", "modelopt") and stored.dtype == "fp8":
@@ -170,7 +193,8 @@ def _packed_expert_bytes(stored: Quantisation, at: Experts) -> int:
         return _packed_pair(stored, at, _group_of(stored, first.inputs)) + _EXPERT_SHAPE_BYTES
     group = _group_of(stored, first.inputs)
     if second.inputs % group == 0 and first.inputs % max(group, _MARLIN_HIDDEN) == 0:
-        biases = first.dtype_bytes * (first.outputs + second.outputs) if stored.method.startswith("gptq") else 0
+        unasked = stored.method.startswith("gptq") and not at.biased  # zeros where the model has no biases
+        biases = first.dtype_bytes * (first.outputs + second.outputs) if unasked else 0
         return _packed_pair(_with_zeros(stored), at, group) + biases
     while (second.inputs % group or first.inputs % group) and group > _SMALLEST_GROUP:
         group //= 2  # the engine falls back to its weight-only kernels with finer groups

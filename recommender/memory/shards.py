@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import groupby
 
-from recommender.catalog.models import Model, Quantisation, Tensor
+from recommender.catalog.models import AttentionLayers, Model, Quantisation, Tensor
 from recommender.errors import InputError
 from recommender.memory.exemptions import exempt_layers
 from recommender.memory.formats import Experts, Matrix, cache_scale_bytes, expert_bytes, linear_bytes
@@ -55,7 +55,9 @@ def held(model: Model, quantisation: Quantisation | None, split: Split, stage: i
     if quantisation is not None:
         for tensors in modules:
             stored[tensors[0].group] += _module_bytes(tensors, quantisation, split)
-        plain["attention"] += cache_scale_bytes(quantisation) * _attention_layers(model, layers)
+        for group in model.attention:
+            size = cache_scale_bytes(quantisation, latent=group.kind == "mla")
+            plain["attention"] += size * _attention_layers(group, layers)
     return Held(_sorted(plain), _sorted(stored), _buffer_bytes(model, layers))
 
 
@@ -152,27 +154,25 @@ def _divide(size: int, tp: int, tensor: Tensor) -> int:
 
 def _module_bytes(tensors: Sequence[Tensor], quantisation: Quantisation, split: Split) -> int:
     """Bytes of one fused layer, all its copies on the stage."""
-    shards = [_shard(tensor, split) for tensor in tensors]
+    shards = [_shard(tensor, split) for tensor in tensors if not tensor.name.endswith(".bias")]
     if tensors[0].experts:
         *first, second = shards
         one = Experts(
             first=Matrix(tuple(outputs for outputs, _, _ in first), first[0][1]),
             second=Matrix((second[0],), second[1]),
+            biased=len(shards) < len(tensors),
         )
         return expert_bytes(quantisation, one) * second[2]
     fused = Matrix(tuple(outputs for outputs, _, _ in shards), shards[0][1])
     return linear_bytes(quantisation, fused) * shards[0][2]
 
 
-def _attention_layers(model: Model, layers: range) -> int:
-    """Layers of a stage that have an attention module of their own."""
-    return sum(
-        sum(index in layers for index in group.indices)
-        for group in model.attention
-        if group.kind in _ATTENTION_WITH_SCALES
-    )
+def _attention_layers(group: AttentionLayers, layers: range) -> int:
+    """Layers of a stage, of one kind, that have an attention module."""
+    return sum(index in layers for index in group.indices) if group.kind in _ATTENTION_WITH_SCALES else 0
 
 
 def _buffer_bytes(model: Model, layers: range) -> int:
     rotary = sum(cache.size_bytes(_DTYPE_BYTES) for cache in model.rotary)
-    return rotary + _ATTENTION_SCALE_BUFFERS_BYTES * _attention_layers(model, layers) + model.other_buffer_bytes
+    scales = sum(_attention_layers(group, layers) for group in model.attention) * _ATTENTION_SCALE_BUFFERS_BYTES
+    return rotary + scales + model.other_buffer_bytes

@@ -166,7 +166,8 @@ def _measured_factor(model: Model, stored: Quantisation | None, checkpoint: Chec
     """(what the quantised tensors are multiplied by, where the figure comes from)."""
     one = Fraction(1)
     if checkpoint is None or checkpoint.bytes_total is None or checkpoint.size_kind not in _MEASURED:
-        return one, "computed from the config"
+        cut = "; its list of modules left in 16 bit was cut and is continued" if stored and stored.cut else ""
+        return one, f"computed from the config{cut}"
     said = f"{checkpoint.id or checkpoint.model}: {show_gb(checkpoint.bytes_total)} by {checkpoint.source}"
     if stored is None:
         return one, f"computed from the config (16 bit, exact); {said}"
