@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import date
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
@@ -71,10 +72,12 @@ def run(
     output: Output = None,
 ) -> None:
     """The ranked, provably cheapest plans for a scenario and its variants."""
-    from recommender.command.answers import run_answers, show_answers
+    from recommender.command.answers import age_notes, run_answers, show_answers
 
     answers = run_answers(scenario, group_by.value if group_by else None)
     emit(show_answers(answers, written.value), output)
+    for line in age_notes(answers, date.today()):
+        note(f"note: {line}")
     raise typer.Exit(0 if any(answer.plans for answer in answers.values()) else 1)
 
 

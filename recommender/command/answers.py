@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from datetime import date
 from decimal import Decimal, InvalidOperation
 
 from recommender.answer import budget, ladder, recommend
@@ -12,7 +13,7 @@ from recommender.errors import Fault, InputError
 from recommender.report import csv_, json_
 from recommender.report.ladder import ladder_page, ladder_record
 from recommender.report.table import answers_page
-from recommender.scenario import Scenario
+from recommender.scenario import Scenario, Search
 from recommender.scenario_file.find import find_scenario
 from recommender.scenario_file.load import load
 from recommender.search.ladder import Ladder
@@ -68,6 +69,13 @@ def climb(name: str, gpu: str | None) -> Ladder:
             Fault("is needed: the scenario does not name a single GPU", key="--gpu", expected="H100-SXM ...")
         )
     return ladder(loaded.scenario, gpu or named[0], loaded.catalog)
+
+
+def age_notes(answers: Mapping[str, Recommendation], today: date) -> list[str]:
+    """What today's date has to say about the prices; it reaches no answer, so that answers stay the same."""
+    newest = max((each.catalog.newest_price for each in answers.values() if each.catalog.newest_price), default=today)
+    days = (today - newest).days
+    return [f"the newest price of the catalog is {days} days old today"] if days > Search().max_price_age_days else []
 
 
 def show_answers(answers: Mapping[str, Recommendation], written: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 
 from recommender.report.grid import WIDTH, grid, page, paragraph
@@ -10,6 +11,7 @@ from recommender.report.memory import breakdown, holds
 from recommender.report.sentence import sentence
 from recommender.report.words import (
     UNPRICED,
+    bought,
     bought_in_full,
     cards,
     dollars,
@@ -115,10 +117,15 @@ def _rows(plan: Plan) -> Iterable[tuple[str, ...]]:
 
 
 def _adjusted(plan: Plan) -> str:
-    steps = [f"{step.rung} {step.name.replace('_', '-')} {step.change}" for step in plan.adjustments]
+    steps = [f"{step.rung} {step.name.replace('_', '-')} {_grouped(step.change)}" for step in plan.adjustments]
     idle = plan.gpus - sum(group.tp * group.pp * group.count for group in plan.replicas)
     rest = f"; {idle} GPU{'s' if idle > 1 else ''} idle" if idle > 0 else ""
     return (f"adjusts: {'; '.join(steps)}" if steps else "adjusts nothing") + rest
+
+
+def _grouped(text: str) -> str:
+    """The text with its large numbers in groups of three."""
+    return re.sub(r"\b\d{4,}\b", lambda number: f"{int(number[0]):,}", text)
 
 
 def _first_plan(answer: Recommendation) -> list[str]:
@@ -133,10 +140,10 @@ def _first_plan(answer: Recommendation) -> list[str]:
 
 def _replica(group: ReplicaGroup, plan: Plan) -> list[str]:
     purchase = plan.offers[group.offer_index]
-    where = f"{purchase.count} x {purchase.instance_type}"
     each = " each" if group.count > 1 else ""
     per = f"{group.concurrency:,} requests at once{each} (up to {group.capacity:,} fit); one more waits in the queue"
-    title = f"Rank 1, {group.count} replica{'s' if group.count > 1 else ''} of tp {group.tp} on {where}: {per}."
+    replicas = f"{group.count} replica{'s' if group.count > 1 else ''} of tp {group.tp}"
+    title = f"Rank 1, {replicas} on {bought(purchase)}: {per}."
     longest = group.longest_max_model_len
     room = f" The longest max-model-len that still fits: {longest:,}." if longest else ""
     return [
@@ -151,9 +158,12 @@ def _replica(group: ReplicaGroup, plan: Plan) -> list[str]:
 
 def _start(group: ReplicaGroup, gpus_per_instance: int) -> list[str]:
     """The launch line, broken as a shell allows."""
-    alone = group.tp * group.pp == gpus_per_instance
-    each = "" if alone else f" on its own {group.tp * group.pp} GPUs (CUDA_VISIBLE_DEVICES) and its own --port"
-    return [f"Start each replica{each} with:", *broken(group.launch, WIDTH)]
+    needed, several = group.tp * group.pp, group.count > 1
+    what = "Start each replica" if several else "Start it"
+    if needed < gpus_per_instance:
+        port = " and its own --port" if several else ""
+        what += f" on {'its own ' if several else ''}{needed} GPUs (CUDA_VISIBLE_DEVICES){port}"
+    return [f"{what} with:", *broken(group.launch, WIDTH)]
 
 
 def _others(answer: Recommendation) -> list[str]:
@@ -183,11 +193,15 @@ def _left_out(left: LeftOut) -> str:
 
 
 def _refusals(refusals: Iterable[Refusal]) -> list[str]:
-    lines = []
+    """A line a reason, with all the GPUs it stands for."""
+    gpus: dict[tuple[str, str | None], list[str]] = {}
     for refusal in refusals:
-        named = refusal.gpu is None or refusal.reason.startswith(refusal.gpu)
-        what = refusal.reason if named else f"{refusal.gpu}: {refusal.reason}"
-        lines.append(f"{what}; would do: {refusal.change}" if refusal.change else what)
+        reason = refusal.reason.removeprefix(f"{refusal.gpu}: ")
+        gpus.setdefault((reason, refusal.change), []).extend([refusal.gpu] if refusal.gpu else [])
+    lines = []
+    for (reason, change), names in gpus.items():
+        what = f"{', '.join(names)}: {reason}" if names else reason
+        lines.append(f"{what}; would do: {change}" if change else what)
     return _bullets("Refused, and why", lines)
 
 

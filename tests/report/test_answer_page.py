@@ -7,7 +7,7 @@ import pytest
 from sample_answers import ANSWER, CHEAPEST, INFEASIBLE, MIX, UNPRICED
 
 from recommender.report.table import answer_page, answers_page, plan_lines, proof
-from recommender.search.plan import Recommendation
+from recommender.search.plan import Recommendation, Refusal
 
 ALL = {"answer": ANSWER, "infeasible": INFEASIBLE, "unpriced": UNPRICED}
 
@@ -38,6 +38,14 @@ def test_a_mix_has_a_line_for_each_kind_of_replica_and_names_idle_cards() -> Non
 def test_the_proof_says_the_bound_or_that_there_is_none() -> None:
     assert proof(ANSWER).startswith("OPTIMAL (no set-up costs less than $4.58 an hour)")
     assert proof(INFEASIBLE).startswith("INFEASIBLE: 12,345 candidates")
+
+
+def test_gpus_refused_for_the_same_reason_share_a_line() -> None:
+    names = ("L4", "A10", "T4")
+    refusals = tuple(
+        Refusal(name, "memory", f"{name}: too small" if name == "A10" else "too small", None) for name in names
+    )
+    assert "- L4, A10, T4: too small" in answer_page(replace(INFEASIBLE, refusals=refusals))
 
 
 def test_variants_stand_side_by_side_before_each_in_full() -> None:
