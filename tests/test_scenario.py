@@ -237,7 +237,9 @@ def test_one_fault_each(tmp_path: Path, extra: str, key: str) -> None:
     assert _only(tmp_path, f"{SMALL}{extra}\n").key == key
 
 
-@pytest.mark.parametrize("number", [".nan", ".inf", "-.inf", "1e400", "9" * 60, "-1", "1e30", "0.5", "true"])
+@pytest.mark.parametrize(
+    "number", [".nan", ".inf", "-.inf", "1e400", "9" * 60, "-1", "1e30", "0.5", "true", "5_", "0x20", "010"]
+)
 def test_impossible_numbers(tmp_path: Path, number: str) -> None:
     fault = _only(tmp_path, SMALL.replace("50", number))
     assert fault.key == "workload.concurrency"
@@ -261,6 +263,8 @@ def test_impossible_numbers(tmp_path: Path, number: str) -> None:
         (b"[" * (MAX_DEPTH + 1), "nested more than"),
         (b"a: \x01\n", "control characters"),
         (b"a" * (MAX_BYTES + 1), "larger than"),
+        (b"model: " + b"9" * 5000 + b"K\n", "text of more than"),
+        (b"k" * 5000 + b": 1\n", "text of more than"),
         (b"- a\n- b\n", "is not valid"),
         (b"just text\n", "is not valid"),
     ],
@@ -348,7 +352,12 @@ def test_reading_agrees_with_the_yaml_library(value: object) -> None:
 
 
 KEYS = st.sampled_from([*ScenarioForm.model_fields, "fixed", "concurrency", "lengths", "gpus", "count", "nonsense"])
-VALUES = st.none() | st.booleans() | st.integers() | st.sampled_from(["8K", "cost", "H100-SXM", "x", "[", "&a", "*a"])
+VALUES = (
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.sampled_from(["8K", "5_", "1__0", "cost", "H100-SXM", "x", "[", "*a"])
+)
 NESTED = st.recursive(VALUES, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=4))
 
 

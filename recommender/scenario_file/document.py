@@ -20,13 +20,14 @@ MAX_BYTES = 2**20
 MAX_DEPTH = 24
 MAX_VALUES = 200_000  # after aliases are expanded
 MAX_ALIASES = 100
+MAX_TEXT = 1_000  # characters of one key or value
 MAX_DIGITS = 30
 
 Trail: TypeAlias = tuple[str | int, ...]
 
 _NULL = {"", "~", "null", "Null", "NULL"}
 _BOOL = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
-_WHOLE = re.compile(r"[-+]?(?:0|[1-9][0-9_]*)")
+_WHOLE = re.compile(r"[-+]?(?:0|[1-9][0-9]*(?:_[0-9]+)*)")
 _FRACTION = re.compile(r"(?=.*[.eE])[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
 _NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 
@@ -180,6 +181,8 @@ class _Builder:
         self._keep(level.container, level.size, level.anchor, line)
 
     def _scalar(self, event: yaml.ScalarEvent, line: int) -> None:
+        if len(event.value) > MAX_TEXT:
+            raise self._stop(f"holds a text of more than {MAX_TEXT:,} characters", line)
         level = self._levels[-1] if self._levels else None
         if level is not None and isinstance(level.container, dict) and not level.awaits_value:
             self._key(level, event.value, line)
