@@ -67,42 +67,54 @@ class Stage:
 
 def stages_of(physics: Physics, constants: EngineConstants) -> tuple[Stage, ...]:
     """The stages of a replica. Raises InputError where it cannot be split so, NotModelledError where it is unknown."""
-    layers = stage_layers(physics.model.layers, physics.pp)
-    return tuple(_stage(physics, constants, number, layers[number]) for number in range(physics.pp))
+    parts = stage_weights(physics), stage_terms(physics, constants), stage_pools(physics, constants)
+    return tuple(Stage(*part) for part in zip(*parts, strict=True))
 
 
-def _stage(physics: Physics, constants: EngineConstants, number: int, layers: range) -> Stage:
-    terms = reserve_terms(
-        constants,
-        physics.model,
-        physics.gpu,
-        tp=physics.tp,
-        pp=physics.pp,
-        ep=physics.ep,
-        weights=physics.weights,
-        quantised=stored_as(physics.model, physics.weights, physics.checkpoint) is not None,
-        enforce_eager=physics.enforce_eager,
-        layers=len(layers),
-        samples=number == physics.pp - 1,
-    )
-    pool = kv_pool(
-        physics.model,
-        constants,
-        physics.gpu,
-        tp=physics.tp,
-        kv_dtype=physics.kv_dtype,
-        weights=physics.weights,
-        stage=layers if physics.pp > 1 else None,
-    )
-    return Stage(_weights_bytes(physics, number), terms, pool)
-
-
-def _weights_bytes(physics: Physics, stage: int) -> int:
+def stage_weights(physics: Physics) -> tuple[int, ...]:
+    """Bytes of weights on one GPU of each stage."""
     at = {"tp": physics.tp, "pp": physics.pp, "ep": physics.ep}
     if physics.pp == 1:
-        return checkpoint_bytes(physics.model, physics.weights, physics.checkpoint, **at).total_bytes
+        return (checkpoint_bytes(physics.model, physics.weights, physics.checkpoint, **at).total_bytes,)
     stored = stored_as(physics.model, physics.weights, physics.checkpoint)
-    return stage_bytes(physics.model, stored, stage=stage, **at).total_bytes
+    return tuple(stage_bytes(physics.model, stored, stage=stage, **at).total_bytes for stage in range(physics.pp))
+
+
+def stage_terms(physics: Physics, constants: EngineConstants) -> tuple[ReserveTerms, ...]:
+    """The reserve of one GPU of each stage."""
+    quantised = stored_as(physics.model, physics.weights, physics.checkpoint) is not None
+    return tuple(
+        reserve_terms(
+            constants,
+            physics.model,
+            physics.gpu,
+            tp=physics.tp,
+            pp=physics.pp,
+            ep=physics.ep,
+            weights=physics.weights,
+            quantised=quantised,
+            enforce_eager=physics.enforce_eager,
+            layers=len(layers),
+            samples=number == physics.pp - 1,
+        )
+        for number, layers in enumerate(stage_layers(physics.model.layers, physics.pp))
+    )
+
+
+def stage_pools(physics: Physics, constants: EngineConstants) -> tuple[KvPool, ...]:
+    """The KV pool of one GPU of each stage."""
+    return tuple(
+        kv_pool(
+            physics.model,
+            constants,
+            physics.gpu,
+            tp=physics.tp,
+            kv_dtype=physics.kv_dtype,
+            weights=physics.weights,
+            stage=layers if physics.pp > 1 else None,
+        )
+        for layers in stage_layers(physics.model.layers, physics.pp)
+    )
 
 
 @dataclass(frozen=True, slots=True)

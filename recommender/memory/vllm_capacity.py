@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from recommender.catalog.gpus import Gpu
-from recommender.errors import InputError
 from recommender.memory.capacity import Capacity, Demand, Int, Reason, ReplicaColumns, Setting
-from recommender.memory.engine import EngineConstants, engine_constants
 from recommender.memory.kv import KvPool
-from recommender.memory.reserve import GRAPH_SIZES, SCRATCH_FROM_SEQS, ReserveTerms
-from recommender.memory.startup import CONTEXT_BYTES, Physics, Stage, stages_of, usable_bytes
+from recommender.memory.physics_table import PhysicsTable, StageColumns, integers
+from recommender.memory.reserve import GRAPH_SIZES, SCRATCH_FROM_SEQS
 
 Truth = NDArray[np.bool_]
 
 CHUNK = 16_384
 """Rows worked on together: their arrays stay in the processor's cache."""
-TERMS = tuple(field.name for field in fields(ReserveTerms))
 
 
 class VllmMemory:
@@ -28,7 +23,7 @@ class VllmMemory:
 
     def capacity(self, setting: Setting, columns: ReplicaColumns, limit: int, demand: Demand) -> Capacity:
         """How many requests, up to `limit`, each candidate holds."""
-        table = _Table(setting, columns)
+        table = PhysicsTable(setting, columns)
         rows = len(columns)
         zeros = [np.zeros(rows, dtype=np.int64) for _ in range(3)]
         found = Capacity(zeros[0], zeros[1], zeros[2], table.reasons[table.ids])
@@ -37,86 +32,6 @@ class VllmMemory:
                 at = chosen[start : start + CHUNK]
                 _rows(table, columns, at, pool, demand).solve(limit, found, at)
         return found
-
-
-class _Table:
-    """Everything about the distinct (GPU, tp, pp, ep, weights, KV dtype) of the candidates, one entry each."""
-
-    def __init__(self, setting: Setting, columns: ReplicaColumns) -> None:
-        self.setting = setting
-        self.constants: EngineConstants = engine_constants(setting.engine, setting.engine_version)
-        self.ids, keys = _distinct(columns)
-        share = setting.gpu_memory_utilization or self.constants.gpu_memory_utilization
-        self.usable = [usable_bytes(gpu.memory_bytes or 0, share) for gpu in setting.gpus]
-        self.stages, self.reasons = self._stages(keys)
-        self.gpu = keys[0]
-        depth = max((len(stages) for stages in self.stages), default=1)
-        # Shallower pipelines repeat their last stage, which changes no minimum over stages.
-        padded = [stages and (*stages, *(stages[-1],) * (depth - len(stages))) for stages in self.stages]
-        self.depth = [_StageTable([each[level] if each else None for each in padded]) for level in range(depth)]
-
-    def _stages(self, keys: Sequence[Int]) -> tuple[list[tuple[Stage, ...]], Int]:
-        cache: dict[tuple[object, ...], tuple[tuple[Stage, ...], Reason]] = {}
-        stages, reasons = [], []
-        for gpu, *shape in zip(*(key.tolist() for key in keys), strict=True):
-            card = self.setting.gpus[gpu]
-            # Cards that differ in nothing the physics looks at share their entry.
-            key = (card.multiprocessors, card.compute_capability, card.memory_bytes is None, *shape)
-            if key not in cache:
-                cache[key] = self._physics(card, *shape)
-            held, reason = cache[key]
-            if reason == Reason.FITS and (card.memory_bytes or 0) - self.usable[gpu] < CONTEXT_BYTES:
-                reason = Reason.UTILIZATION
-            stages.append(held)
-            reasons.append(reason)
-        return stages, np.array(reasons, dtype=np.int64)
-
-    def _physics(
-        self, card: Gpu, tp: int, pp: int, ep: int, dp: int, weights: int, kv_dtype: int
-    ) -> tuple[tuple[Stage, ...], Reason]:
-        if card.memory_bytes is None:
-            return (), Reason.MEMORY_UNKNOWN
-        if dp > 1:
-            return (), Reason.NOT_MODELLED
-        word, checkpoint = self.setting.weights[weights]
-        physics = Physics(
-            model=self.setting.model,
-            gpu=card,
-            weights=word,
-            checkpoint=checkpoint,
-            kv_dtype=self.setting.kv_dtypes[kv_dtype],
-            tp=tp,
-            pp=pp,
-            ep=ep,
-            enforce_eager=self.setting.enforce_eager,
-        )
-        try:
-            return stages_of(physics, self.constants), Reason.FITS
-        except InputError:
-            return (), Reason.NOT_MODELLED
-
-    def by_pool(self) -> Iterator[tuple[KvPool, Int]]:
-        """Rows by the way a request grows in their pool; rows that are refused outright belong to none."""
-        kinds: dict[tuple[object, ...], tuple[int, KvPool]] = {}
-        of_entry = np.full(len(self.stages), -1, dtype=np.int64)
-        for entry, (stages, reason) in enumerate(zip(self.stages, self.reasons.tolist(), strict=True)):
-            if reason != Reason.FITS:
-                continue
-            pool = stages[-1].pool
-            growth = tuple((g.page.growth, g.page.block_size, g.page.window, g.page.states) for g in pool.groups)
-            of_entry[entry] = kinds.setdefault(growth, (len(kinds), pool))[0]
-        of_row = of_entry[self.ids]
-        for number, pool in kinds.values():
-            yield pool, np.flatnonzero(of_row == number)
-
-
-class _StageTable:
-    """The same stage of every entry, as columns."""
-
-    def __init__(self, stages: Sequence[Stage | None]) -> None:
-        self.weights = _integers(stage.weights_bytes if stage else 0 for stage in stages)
-        self.bytes_per_block = _integers(stage.pool.bytes_per_block if stage else 0 for stage in stages)
-        self.terms = {name: _integers(getattr(stage.terms, name) if stage else 0 for stage in stages) for name in TERMS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,11 +149,11 @@ class _Rows:
         return available, blocks
 
 
-def _rows(table: _Table, columns: ReplicaColumns, at: Int, pool: KvPool, demand: Demand) -> _Rows:
+def _rows(table: PhysicsTable, columns: ReplicaColumns, at: Int, pool: KvPool, demand: Demand) -> _Rows:
     """The rows `at`, with everything about them that does not depend on max_num_seqs."""
     entries = table.ids[at]
     gpu = table.gpu[entries]
-    usable = np.array(table.usable, dtype=np.int64)[gpu] - columns.extra_reserve_bytes[at]
+    usable = table.usable[entries] - columns.extra_reserve_bytes[at]
     length, pp, asked = columns.max_model_len[at], columns.pp[at], columns.max_num_batched_tokens[at]
     ahead = table.constants.in_flight_batches - 1
     return _Rows(
@@ -250,19 +165,19 @@ def _rows(table: _Table, columns: ReplicaColumns, at: Int, pool: KvPool, demand:
         asked_tokens=asked,
         tokens=np.where(asked > 0, asked, _default_tokens(table, gpu, length)),
         batches=pp + ahead,
-        null=np.array([table.constants.null_blocks(card) for card in table.setting.gpus], dtype=np.int64)[gpu],
+        null=integers(table.constants.null_blocks(card) for card in table.setting.gpus)[gpu],
     )
 
 
-def _stage_rows(stage: _StageTable, entries: Int, usable: Int) -> _StageRows:
+def _stage_rows(stage: StageColumns, entries: Int, usable: Int) -> _StageRows:
     return _StageRows(
-        left=usable - stage.weights[entries] - stage.terms["non_torch_bytes"][entries],
+        left=usable - stage.weights_bytes[entries] - stage.terms["non_torch_bytes"][entries],
         bytes_per_block=stage.bytes_per_block[entries],
         terms={name: column[entries] for name, column in stage.terms.items()},
     )
 
 
-def _default_tokens(table: _Table, gpu: Int, length: Int) -> Int:
+def _default_tokens(table: PhysicsTable, gpu: Int, length: Int) -> Int:
     """The engine's default max_num_batched_tokens of each row's card (V0: it depends on the length)."""
     tokens = np.zeros_like(length)
     for number, card in enumerate(table.setting.gpus):
@@ -276,16 +191,3 @@ def _default_tokens(table: _Table, gpu: Int, length: Int) -> Int:
         known = {each: table.constants.scheduler_default(card, each)[1] for each in np.unique(lengths).tolist()}
         tokens[mine] = [known[each] for each in lengths.tolist()]
     return tokens
-
-
-def _distinct(columns: ReplicaColumns) -> tuple[Int, tuple[Int, ...]]:
-    """(entry of each row, the distinct combinations as columns: gpu, tp, pp, ep, dp, weights, kv_dtype)."""
-    parts = (columns.gpu, columns.tp, columns.pp, columns.ep, columns.dp, columns.weights, columns.kv_dtype)
-    sizes = [int(part.max(initial=0)) + 1 for part in parts]
-    packed = np.ravel_multi_index(parts, sizes)
-    distinct, ids = np.unique(packed, return_inverse=True)
-    return ids.astype(np.int64), tuple(part.astype(np.int64) for part in np.unravel_index(distinct, sizes))
-
-
-def _integers(values: Iterable[int]) -> Int:
-    return np.fromiter(values, dtype=np.int64)
