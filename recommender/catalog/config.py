@@ -6,12 +6,16 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from recommender.catalog.config_decoder import Decoder
+from recommender.catalog.config_delta import DELTA, delta
+from recommender.catalog.config_falcon import FALCON, falcon
 from recommender.catalog.config_families import FAMILIES
 from recommender.catalog.config_fields import Fields, language_part
 from recommender.catalog.config_grouped import grouped
 from recommender.catalog.config_latent import LATENT, latent
+from recommender.catalog.config_mamba import MAMBA, mamba
 from recommender.catalog.config_quantisation import kv_declared, plain_dtype, quantisation
 from recommender.catalog.config_rotary import max_model_len
+from recommender.catalog.config_windowed import WINDOWED, windowed
 from recommender.catalog.models import Model
 from recommender.errors import Fault, NotModelledError, nearest
 
@@ -20,7 +24,14 @@ __all__ = ["known_architectures", "model_from_config"]
 _KEYS_SHOWN = 30
 
 Reader = Callable[[Fields, str], Decoder]
-READERS: dict[str, Reader] = {**dict.fromkeys(FAMILIES, grouped), **dict.fromkeys(LATENT, latent)}
+READERS: dict[str, Reader] = {
+    **dict.fromkeys(FAMILIES, grouped),
+    **dict.fromkeys(LATENT, latent),
+    **dict.fromkeys(WINDOWED, windowed),
+    **dict.fromkeys(FALCON, falcon),
+    **dict.fromkeys(DELTA, delta),
+    **dict.fromkeys(MAMBA, mamba),
+}
 
 
 def model_from_config(

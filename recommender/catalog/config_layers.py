@@ -75,20 +75,26 @@ def vector(
 
 
 def grouped_query(
-    at: Heads, layers: LayerIndices, *, qkv_bias: bool, o_bias: bool, gate: bool = False, values: bool = True
+    at: Heads,
+    layers: LayerIndices,
+    *,
+    qkv_bias: bool = False,
+    o_bias: bool = False,
+    gate: bool = False,
+    group: str = "attention",
+    prefix: str = "self_attn",
 ) -> Iterator[Tensor]:
-    """q, k, v and o of grouped-query attention; `gate` doubles q, without `values` K serves as V (no V matrix)."""
+    """q, k, v and o of grouped-query attention; `gate` doubles q (an output gate for each head)."""
     queries = at.heads * (2 if gate else 1)
-    qkv = "self_attn.qkv_proj"
+    qkv, out = f"{prefix}.qkv_proj", f"{prefix}.o_proj"
     yield from linear(
-        "attention", qkv, "self_attn.q_proj", queries * at.head_dim, at.hidden, layers, split="outputs", bias=qkv_bias
+        group, qkv, f"{prefix}.q_proj", queries * at.head_dim, at.hidden, layers, split="outputs", bias=qkv_bias
     )
-    parts = (("k", at.head_dim), ("v", at.v_head_dim)) if values else (("k", at.head_dim),)
-    for part, width in parts:
+    for part, width in (("k", at.head_dim), ("v", at.v_head_dim)):
         yield from linear(
-            "attention",
+            group,
             qkv,
-            f"self_attn.{part}_proj",
+            f"{prefix}.{part}_proj",
             at.kv_heads * width,
             at.hidden,
             layers,
@@ -96,16 +102,7 @@ def grouped_query(
             bias=qkv_bias,
             heads=at.kv_heads,
         )
-    yield from linear(
-        "attention",
-        "self_attn.o_proj",
-        "self_attn.o_proj",
-        at.hidden,
-        at.heads * at.v_head_dim,
-        layers,
-        split="inputs",
-        bias=o_bias,
-    )
+    yield from linear(group, out, out, at.hidden, at.heads * at.v_head_dim, layers, split="inputs", bias=o_bias)
 
 
 def dense_mlp(

@@ -13,7 +13,8 @@ from recommender.errors import Fault, NotModelledError
 
 _DTYPES = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float32": "bf16"}  # float32 is served as 16 bit
 _IGNORE_KEYS = ("modules_to_not_convert", "ignored_layers", "ignore", "exclude_modules")
-_LAYER = re.compile(r"(\blayers)\.\d+\.([A-Za-z])")
+_LAYER = re.compile(r"(\blayers)\.(\d+)\.([A-Za-z])")
+_MANY_LAYERS = 20  # enough for the spelling to begin 0, 1, 10, 11 ...
 _NEVER_QUANTISED = ("norm", "gate", "bias", "conv1d")
 
 
@@ -88,12 +89,27 @@ def _is_cut(declared: Fields) -> bool:
 
 
 def _continued(names: tuple[str, ...]) -> tuple[str, ...]:
-    """`layers.0.x`, `layers.1.x` ... as `layers.*.x`; whole layers and what is never quantised stay as they are."""
-    return tuple(
-        dict.fromkeys(
-            name if name.endswith(_NEVER_QUANTISED) else _LAYER.sub(r"\1.*.\2", name, count=1) for name in names
-        )
-    )
+    """`layers.0.x`, `layers.1.x` ... as `layers.*.x`, where the list had begun with every layer; the rest as it is."""
+    seen: dict[str, list[int]] = {}
+    for name in names:
+        if (found := _LAYER.search(name)) is not None:
+            seen.setdefault(_LAYER.sub(r"\1.*.\3", name, count=1), []).append(int(found[2]))
+    whole = {name for name, layers in seen.items() if layers in (_counted(layers), _spelled(layers))}
+    return tuple(dict.fromkeys(general if (general := _general(name)) in whole else name for name in names))
+
+
+def _general(name: str) -> str:
+    return name if name.endswith(_NEVER_QUANTISED) else _LAYER.sub(r"\1.*.\3", name, count=1)
+
+
+def _counted(layers: list[int]) -> list[int]:
+    """The first layers, counted: 0, 1, 2 ..."""
+    return list(range(len(layers)))
+
+
+def _spelled(layers: list[int]) -> list[int]:
+    """The first layers in the order of their spelling: 0, 1, 10, 11 ..."""
+    return sorted(range(_MANY_LAYERS), key=str)[: len(layers)]
 
 
 def _fp8(declared: Fields) -> Quantisation:

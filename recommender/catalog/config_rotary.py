@@ -52,9 +52,16 @@ def rotary_dim(fields: Fields, family: Family, head_dim: int) -> int:
     declared = fields.optional("rotary_dim")
     if declared is not None:
         return declared
+    return int(head_dim * partial_rotary_share(fields, default=family.partial_rotary))
+
+
+def partial_rotary_share(fields: Fields, *, default: float) -> float:
+    """The share of a head's elements that are rotated."""
     shares = [Fields(rope, fields.where).number("partial_rotary_factor", default=0.0) for rope in _ropes(fields)]
-    share = fields.number("partial_rotary_factor", "rotary_pct", "rope_pct", default=max([0.0, *shares]))
-    return int(head_dim * (share or family.partial_rotary))
+    share = fields.number("partial_rotary_factor", "rotary_pct", "rope_pct", default=max([0.0, *shares])) or default
+    if not 0 < share <= 1:
+        raise fields.fault(f"{share} is not usable", "partial_rotary_factor", "a share of a head")
+    return share
 
 
 def rotary_caches(fields: Fields, family: Family, head_dim: int) -> tuple[RotaryCache, ...]:

@@ -13,6 +13,8 @@ _REGEX = "re:"
 # A quantifier on a group can make matching exponential; checkpoints do not need one.
 _RISKY = re.compile(r"\)[*+{]")
 _DIGIT = re.compile(r"\d")
+# Checkpoints nest the layers under different names: model.layers, backbone.layers, model.language_model.layers.
+_FROM_LAYERS = re.compile(r"^[\w.]*\blayers\.")
 
 
 def exempt_layers(tensor: Tensor, stored: Quantisation) -> LayerIndices:
@@ -44,9 +46,10 @@ def matches(pattern: str, path: str) -> bool:
         raise NotModelledError(f"a pattern of {len(pattern)} characters in the list of modules left in 16 bit")
     if pattern.startswith(_REGEX):
         return _expression(pattern.removeprefix(_REGEX)).match(path) is not None
+    pattern = _FROM_LAYERS.sub("layers.", pattern)
     if any(sign in pattern for sign in "*?["):
         return fnmatchcase(path, pattern) or fnmatchcase(path, f"*.{pattern}")
-    return f".{pattern.removeprefix('language_model.')}." in f".{path}."
+    return f".{pattern}." in f".{path}."
 
 
 def _expression(text: str) -> re.Pattern[str]:

@@ -99,13 +99,13 @@ def _expert_weight_bytes(stored: Quantisation, scheme: str, at: Experts) -> int:
     if scheme == "channel":
         static = 2 if stored.static_inputs else 0
         return elements + _FLOAT32 * (first.outputs + second.outputs + static)
-    if scheme == "nvfp4":
-        scales = elements // _group(stored)
-        return elements // 2 + scales + 2 * _FLOAT32 * (len(first.widths) + 1)
-    if scheme == "mxfp4":
-        return elements // 2 + elements // _group(stored)
     if scheme == "packed":
         return _packed_expert_bytes(stored, at)
+    scales = sum(part.outputs * (part.inputs // _group(stored)) for part in (first, second))
+    if scheme == "nvfp4":
+        return elements // 2 + scales + 2 * _FLOAT32 * (len(first.widths) + 1)
+    if scheme == "mxfp4":
+        return elements // 2 + scales
     raise _unknown(stored)
 
 

@@ -114,11 +114,11 @@ def _by_storage(
 
 
 def _plain_bytes(tensor: Tensor, split: Split) -> int:
-    outputs, inputs, count = _shard(tensor, split)
+    outputs, inputs, count = shard(tensor, split)
     return outputs * inputs * count * (tensor.element_bytes or _DTYPE_BYTES)
 
 
-def _shard(tensor: Tensor, split: Split) -> tuple[int, int, int]:
+def shard(tensor: Tensor, split: Split) -> tuple[int, int, int]:
     """(outputs, inputs, copies) of a tensor on rank 0."""
     outputs, inputs, count, tp = tensor.outputs, tensor.inputs, tensor.count, split.tp
     if tensor.experts and split.ep > 1:
@@ -154,7 +154,7 @@ def _divide(size: int, tp: int, tensor: Tensor) -> int:
 
 def _module_bytes(tensors: Sequence[Tensor], quantisation: Quantisation, split: Split) -> int:
     """Bytes of one fused layer, all its copies on the stage."""
-    shards = [_shard(tensor, split) for tensor in tensors if not tensor.name.endswith(".bias")]
+    shards = [shard(tensor, split) for tensor in tensors if not tensor.name.endswith(".bias")]
     if tensors[0].experts:
         *first, second = shards
         one = Experts(

@@ -13,7 +13,7 @@ from recommender.catalog.config import model_from_config
 from recommender.catalog.models import Checkpoint, Model, Quantisation
 from recommender.errors import InputError, NotModelledError
 from recommender.memory.exemptions import matches
-from recommender.memory.shards import stage_layers
+from recommender.memory.shards import Split, shard, stage_layers
 from recommender.memory.weights import (
     checkpoint_bytes,
     load_peak_bytes,
@@ -28,7 +28,7 @@ from recommender.memory.weights import (
 ENGINE = list(csv.DictReader((Path(__file__).parent / "engine_weights.csv").open()))
 
 # (rows exact, models refused by name)
-EXPECTED = (321, 24)
+EXPECTED = (355, 15)
 
 STORED = {
     "fp8_tensor_static": Quantisation("fp8", "fp8", 8, None, quantises_router=True, static_inputs=True),
@@ -63,6 +63,14 @@ def groups_of(row: dict[str, str]) -> dict[str, int]:
     return {name: int(size) for name, size in (pair.split("=") for pair in row["group_bytes"].split())}
 
 
+def views(model: Model, tp: int) -> int:
+    """Mamba-2 layers register their convolution weights a second time as a buffer: the same memory, counted there."""
+    if all(group.recurrence != "mamba2" for group in model.attention):
+        return 0
+    convolutions = [tensor for tensor in model.tensors if tensor.name.endswith("conv1d.weight")]
+    return sum(2 * outputs * inputs * count for outputs, inputs, count in (shard(t, Split(tp)) for t in convolutions))
+
+
 def test_every_modelled_row_is_exact(models: dict[str, Model | NotModelledError]) -> None:
     exact, refused = 0, set()
     for row in ENGINE:
@@ -76,7 +84,7 @@ def test_every_modelled_row_is_exact(models: dict[str, Model | NotModelledError]
         )
         assert dict(held.groups) == groups_of(row), row
         if row["buffer_bytes"]:
-            assert held.buffer_bytes == int(row["buffer_bytes"]), row
+            assert held.buffer_bytes + views(model, int(row["tp"])) == int(row["buffer_bytes"]), row
         exact += 1
     assert (exact, len(refused)) == EXPECTED
 
