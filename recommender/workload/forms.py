@@ -1,8 +1,7 @@
-"""A scenario's `lengths:` block turned into Lengths: fixed, quantiles, histogram, parametric, preset or trace."""
+"""A scenario's `lengths:` block, in any of its forms, turned into Lengths."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -11,7 +10,7 @@ from typing import Any
 from recommender.errors import Fault, InputError, nearest
 from recommender.units import parse_tokens
 from recommender.workload import laws
-from recommender.workload.cellfile import cells_from_rows, lengths_from_cell_file
+from recommender.workload.cellfile import cells_from_rows
 from recommender.workload.lengths import MAXIMUM_TOKENS, Cell, Lengths
 from recommender.workload.marginals import Joint, Marginal, through_buckets, through_quantiles
 
@@ -232,17 +231,44 @@ def _preset(value: Any, key: str, _base: Path, lookup: TraceLookup | None) -> Le
 
 
 def _trace(value: Any, key: str, base: Path, _lookup: TraceLookup | None) -> Lengths:
-    block = _block({"path": value} if isinstance(value, str) else value, key, ("path",), ("path",))
-    if not isinstance(block["path"], str):
-        raise InputError(Fault(f"{block['path']!r} is not a path", key=f"{key}.path"))
-    path = base / block["path"]
+    from recommender.workload.files import lengths_of_file
+
+    allowed = ("path", "columns", "timestamp_unit")
+    block = _block({"path": value} if isinstance(value, str) else value, key, allowed, ("path",))
+    columns = _block(block.get("columns", {}), f"{key}.columns", ("input", "output", "timestamp"))
+    unit = block.get("timestamp_unit")
+    named = {role: str(column) for role, column in columns.items()}
+    return _with_key(key, lambda: lengths_of_file(_path(block, key, base), columns=named, timestamp_unit=unit))
+
+
+def _prometheus(value: Any, key: str, base: Path, _lookup: TraceLookup | None) -> Lengths:
+    from recommender.workload.files import metrics_lengths
+
+    allowed = ("path", "before", "model_name", "max_model_len")
+    block = _block({"path": value} if isinstance(value, str) else value, key, allowed, ("path",))
+    before = _path(block, key, base, "before") if "before" in block else None
+    longest = tokens(block["max_model_len"], f"{key}.max_model_len") if "max_model_len" in block else None
+    name = str(block["model_name"]) if "model_name" in block else None
+    path = _path(block, key, base)
+    return _with_key(key, lambda: metrics_lengths(path, before=before, model_name=name, longest=longest))
+
+
+def _path(block: Mapping[str, Any], key: str, base: Path, word: str = "path") -> Path:
+    if not isinstance(block[word], str):
+        raise InputError(Fault(f"{block[word]!r} is not a path", key=f"{key}.{word}"))
+    return base / str(block[word])
+
+
+def _with_key(key: str, read: Callable[[], Lengths]) -> Lengths:
+    """What `read` gives; its faults get the scenario's key and what they say of the file's own keys."""
     try:
-        document = json.loads(path.read_text(encoding="utf-8-sig"))
-    except (OSError, ValueError) as error:
-        raise InputError(Fault(f"not a cell file: {error}", file=str(path), key=f"{key}.path")) from None
-    if not isinstance(document, Mapping):
-        raise InputError(Fault("not a cell file", file=str(path), key=f"{key}.path"))
-    return lengths_from_cell_file(document, name=path.name, file=str(path))
+        return read()
+    except InputError as error:
+        faults = []
+        for fault in error.faults:
+            what = f"{fault.key}: {fault.what}" if fault.key else fault.what
+            faults.append(replace(fault, what=what, key=key))
+        raise InputError(faults) from None
 
 
 _FORMS: dict[str, Callable[[Any, str, Path, TraceLookup | None], Lengths]] = {
@@ -252,4 +278,5 @@ _FORMS: dict[str, Callable[[Any, str, Path, TraceLookup | None], Lengths]] = {
     "parametric": _parametric,
     "preset": _preset,
     "trace": _trace,
+    "prometheus": _prometheus,
 }

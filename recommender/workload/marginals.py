@@ -96,8 +96,11 @@ def through_quantiles(points: Sequence[tuple[int, float]], low: int) -> Marginal
     return Marginal(low, points[-1][0], lambda x: _interpolate(math.log(x), logs, shares))
 
 
-def through_buckets(edges: Sequence[int], counts: Sequence[float], low: int) -> Marginal:
-    """A law from counts per bucket (upper edges in tokens), spread evenly inside each bucket from `low` on."""
+def through_buckets(edges: Sequence[int], counts: Sequence[float], low: int, mean: float | None = None) -> Marginal:
+    """A law from counts per bucket (upper edges in tokens), from `low` on: even inside each bucket.
+
+    Where the exact mean is known, lengths are moved up or down inside all buckets alike until theirs is the same.
+    """
     total, running = sum(counts), 0.0
     tokens, shares = [low - 0.5], [0.0]
     for edge, count in zip(edges, counts, strict=True):
@@ -105,17 +108,28 @@ def through_buckets(edges: Sequence[int], counts: Sequence[float], low: int) -> 
         tokens.append(edge + 0.5)
         shares.append(running / total)
     used = [edge for edge, count in zip(edges, counts, strict=True) if count > 0]
-    return Marginal(low, used[-1], lambda x: _interpolate(x, tokens, shares))
+    power = 1.0 if mean is None else _power(tokens, shares, mean)
+    return Marginal(low, used[-1], lambda x: _interpolate(x, tokens, shares, power))
 
 
-def _interpolate(x: float, xs: Sequence[float], ys: Sequence[float]) -> float:
+def _power(tokens: Sequence[float], shares: Sequence[float], mean: float) -> float:
+    """The power p that gives the mean when a share u^p of a bucket lies below its part u (mean p / (p + 1))."""
+    parts = [upto - below for below, upto in pairwise(shares)]
+    lowest = sum(part * low for part, low in zip(parts, tokens, strict=False))
+    width = sum(part * (high - low) for part, (low, high) in zip(parts, pairwise(tokens), strict=True))
+    place = min(max((mean - lowest) / width, 0.02), 0.98)
+    return place / (1 - place)
+
+
+def _interpolate(x: float, xs: Sequence[float], ys: Sequence[float], power: float = 1.0) -> float:
     place = bisect_right(xs, x)
     if place == 0:
         return ys[0]
     if place == len(xs):
         return ys[-1]
     low, high = xs[place - 1], xs[place]
-    return ys[place - 1] + (ys[place] - ys[place - 1]) * (x - low) / (high - low)
+    part: float = ((x - low) / (high - low)) ** power
+    return ys[place - 1] + (ys[place] - ys[place - 1]) * part
 
 
 @dataclass(frozen=True, slots=True)
