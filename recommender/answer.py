@@ -4,22 +4,20 @@ from __future__ import annotations
 
 from dataclasses import replace
 from decimal import Decimal
-from functools import lru_cache
+from typing import TYPE_CHECKING
 
-from recommender.catalog.catalog import Catalog, load_catalog
+from recommender.catalog.catalog import Catalog, shipped_catalog
 from recommender.catalog.models import Model
 from recommender.errors import Fault, InputError
 from recommender.memory.fit import Fit, Replica, fit_replica
 from recommender.memory.weights import WeightChoice, weight_choices
 from recommender.scenario import ENGINE_VERSION, Scenario
-from recommender.search.ladder import Ladder
-from recommender.search.plan import Recommendation
 
+if TYPE_CHECKING:
+    from recommender.search.ladder import Ladder
+    from recommender.search.plan import Recommendation
 
-@lru_cache(maxsize=4)
-def shipped_catalog(overlays: tuple[str, ...] = ()) -> Catalog:
-    """The catalog inside the package, with the user's overlays on top; read once per process."""
-    return load_catalog(overlays)
+__all__ = ["budget", "fit", "ladder", "recommend", "shipped_catalog"]
 
 
 def recommend(scenario: Scenario, catalog: Catalog | None = None) -> Recommendation:

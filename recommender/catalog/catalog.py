@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Literal, TypeVar
 
@@ -165,6 +165,12 @@ def parse_model(entry: Entry, entries: dict[str, Entry]) -> Model:
     return model_from_config(
         config, id=entry.id, aliases=entry.aliases, base=entry.base, native=entry.native, source=values.source
     )
+
+
+@lru_cache(maxsize=4)
+def shipped_catalog(overlays: tuple[str, ...] = ()) -> Catalog:
+    """The catalog inside the package, with the user's overlays on top; read once per process."""
+    return load_catalog(overlays)
 
 
 def shipped(kind: Literal["catalogs", "scenarios"]) -> Path:

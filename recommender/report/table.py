@@ -21,13 +21,15 @@ from recommender.report.words import (
     monthly,
     percent,
 )
-from recommender.search.plan import Certificate, LeftOut, Plan, Recommendation, Refusal, ReplicaGroup
+from recommender.search.plan import Adjustment, Certificate, LeftOut, Plan, Recommendation, Refusal, ReplicaGroup
 
 _HEAD = ("#", "$/hour", "$/month", "GPUs", "GPU", "tp x n", "weights", "KV", "max len", "headroom", "tok/s <=")
 _LEFT = frozenset({4, 6, 7})
+_WORDS = {"max_model_len": "max-model-len", "kv_dtype": "KV dtype", "gpus": "GPUs", "max_num_seqs": "max-num-seqs"}
 _LEGEND = (
-    "tp x n: GPUs a replica x replicas. max len: max-model-len in tokens. A month is 730 hours. "
-    "tok/s <=: at most so many tokens a second for one request (memory bandwidth; an upper bound, not a forecast)."
+    "Prices are on demand unless said. A month is 730 hours. tp x n: GPUs a replica x replicas. max len: max-model-len "
+    "in tokens. tok/s <=: at most so many tokens a second for one request (memory bandwidth; an upper bound, not a "
+    "forecast). Adjustments are numbered as in the ladder, cheapest first."
 )
 
 
@@ -117,10 +119,23 @@ def _rows(plan: Plan) -> Iterable[tuple[str, ...]]:
 
 
 def _adjusted(plan: Plan) -> str:
-    steps = [f"{step.rung} {step.name.replace('_', '-')} {_grouped(step.change)}" for step in plan.adjustments]
+    """The rungs a plan takes. What each is set to stands in the plan's row; only the GPUs need more words."""
+    steps = [f"{step.rung} {_WORDS.get(step.name, step.name)}{_spread(step)}" for step in plan.adjustments]
     idle = plan.gpus - sum(group.tp * group.pp * group.count for group in plan.replicas)
     rest = f"; {idle} GPU{'s' if idle > 1 else ''} idle" if idle > 0 else ""
-    return (f"adjusts: {'; '.join(steps)}" if steps else "adjusts nothing") + rest
+    return (f"adjusts {', '.join(steps)}" if steps else "adjusts nothing") + rest
+
+
+def _spread(step: Adjustment) -> str:
+    return f" {step.change.split(' GPUs')[0]}" if step.name == "gpus" else ""
+
+
+def _steps(plan: Plan) -> list[str]:
+    """What each adjustment changes, and what to mind."""
+    return [
+        f"adjustment {step.rung}, {_WORDS.get(step.name, step.name)}: {_grouped(step.change)}; {step.caution}"
+        for step in plan.adjustments
+    ]
 
 
 def _grouped(text: str) -> str:
@@ -134,8 +149,7 @@ def _first_plan(answer: Recommendation) -> list[str]:
         return []
     plan = answer.plans[0]
     lines = [line for group in plan.replicas for line in [*_replica(group, plan), ""]]
-    cautions = dict.fromkeys(step.caution for step in plan.adjustments if step.caution)
-    return [*lines, *_bullets("Before you rely on it", [*cautions, *plan.warnings])]
+    return [*lines, *_bullets("Before you rely on it", [*_steps(plan), *plan.warnings])]
 
 
 def _replica(group: ReplicaGroup, plan: Plan) -> list[str]:

@@ -10,7 +10,6 @@ from recommender.units import MICRO, show_usd, usd, usd_per_month
 
 UNPRICED = "-"
 _MARKETS = {
-    "on_demand": "on demand",
     "spot": "spot",
     "reserved_1y": "reserved 1 year",
     "reserved_3y": "reserved 3 years",
@@ -60,10 +59,11 @@ def also_in(purchase: Purchase, shown: int = 2) -> str:
 
 
 def bought(purchase: Purchase) -> str:
-    """`1 x hyperstack n3-H100x2 in CANADA-1`."""
+    """`1 x hyperstack n3-H100x2 in CANADA-1`; a region called `global` goes without saying."""
     if purchase.market == "owned":
         return f"{purchase.count} x own machine with {purchase.gpus_per_instance} {purchase.gpu}"
-    return f"{purchase.count} x {purchase.provider} {purchase.instance_type} in {purchase.region}"
+    region = "" if purchase.region == "global" else f" in {purchase.region}"
+    return f"{purchase.count} x {purchase.provider} {purchase.instance_type}{region}"
 
 
 def bought_in_full(purchase: Purchase) -> str:
@@ -71,9 +71,9 @@ def bought_in_full(purchase: Purchase) -> str:
     if purchase.market == "owned" and purchase.micro_usd_per_hour is None:
         return f"{bought(purchase)}, unpriced"
     size = ", assumed size" if purchase.assumed_size else "" if purchase.listed else ", indicative"
-    market = _MARKETS.get(purchase.market, purchase.market)
-    price = f"${hourly(purchase.micro_usd_per_hour)}/h each as of {purchase.as_of}"
-    return f"{bought(purchase)}{also_in(purchase)}, {market}{size}, {price}"
+    market = "" if purchase.market == "on_demand" else f", {_MARKETS.get(purchase.market, purchase.market)}"
+    price = f"${hourly(purchase.micro_usd_per_hour)}/h each, {purchase.as_of}"
+    return f"{bought(purchase)}{also_in(purchase)}{market}{size}, {price}"
 
 
 def cards(plan: Plan) -> str:

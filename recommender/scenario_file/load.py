@@ -6,13 +6,12 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from decimal import Decimal
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 from pydantic import ValidationError
 
-from recommender.catalog.catalog import Catalog, load_catalog
+from recommender.catalog.catalog import Catalog, shipped_catalog
 from recommender.errors import Fault, InputError
 from recommender.scenario import Scenario
 from recommender.scenario_file.build import scenario_from_form
@@ -71,15 +70,10 @@ def _catalog(document: Document, base_dir: Path, faults: list[Fault]) -> Catalog
     listed = overlays if isinstance(overlays, list) else [overlays]
     paths = tuple(str(base_dir / overlay) for overlay in listed if isinstance(overlay, str))
     try:
-        return load_catalog(paths) if paths else _shipped_catalog()
+        return shipped_catalog(paths)
     except InputError as error:
         faults.extend(error.faults)
         return None
-
-
-@lru_cache(maxsize=1)
-def _shipped_catalog() -> Catalog:
-    return load_catalog()
 
 
 class _Reading:

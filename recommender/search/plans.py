@@ -19,7 +19,6 @@ from recommender.search.terms import Terms, adjustments_of
 from recommender.search.warnings import warnings_of
 from recommender.speed.bound import tokens_per_s_bound
 
-
 NULL_BLOCK = 1  # the engine never hands out its first block
 
 
@@ -168,7 +167,9 @@ def _group(
         capacity=holds,
         memory=memory,
         output_tokens_per_s_bound=tokens_per_s_bound(question.model, gpu, tp, terms.choice),
-        launch=launch_line(question.model, terms.choice, memory, row.verdict.launch_arguments),
+        launch=launch_line(
+            question.model, terms.choice, memory, row.verdict.launch_arguments, enforce_eager=scenario.enforce_eager
+        ),
         longest_max_model_len=longest(memory, concurrency, question.model.max_model_len),
     )
 

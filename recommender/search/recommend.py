@@ -58,6 +58,7 @@ def recommend(scenario: Scenario, catalog: Catalog) -> Recommendation:
         catalog=catalog.stamp,
         warnings=_warnings(asked),
         as_of=asked.scenario.as_of,
+        rank=scenario.rank,
     )
 
 

@@ -1,7 +1,7 @@
-"""What the main job costs: CPU seconds (user + system) and peak memory, against the limits the project holds itself to.
+"""What the main job costs, in CPU seconds (user + system) and peak memory, against the limits the project sets itself.
 
-Run with `make bench`. Machines differ and are shared, so these are not timed tests; the exit code says whether a limit was
-passed here. Each figure is the best of `ROUNDS`.
+Run with `make bench`. Machines differ and are shared, so these are not timed tests; the exit code says whether a limit
+was passed here. Each figure is the best of `ROUNDS`.
 """
 
 from __future__ import annotations

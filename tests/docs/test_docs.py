@@ -1,0 +1,86 @@
+"""What the documents promise: quoted output is real, links lead somewhere, commands and code answer."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from typer.main import get_command
+from typer.testing import CliRunner
+
+from recommender.cli import app
+
+ROOT = Path(__file__).parents[2]
+DOCUMENTS = sorted([ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), ROOT / "catalogs" / "README.md"])
+QUOTED = re.compile(r"(<!-- begin: head of `recommender ([^`]+)` -->\n```text\n)(.*?)(```\n<!-- end -->)", re.DOTALL)
+HEAD_LINES = 14
+
+
+@pytest.fixture
+def output(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], str]:
+    monkeypatch.chdir(ROOT)
+    return lambda arguments: CliRunner().invoke(app, arguments.split(), catch_exceptions=False).output
+
+
+def test_quoted_output_is_what_the_program_prints(output: Callable[[str], str], request: pytest.FixtureRequest) -> None:
+    found = 0
+    for document in DOCUMENTS:
+        text = document.read_text(encoding="utf-8")
+        for match in QUOTED.finditer(text):
+            found += 1
+            head = "".join(output(match[2]).splitlines(keepends=True)[:HEAD_LINES])
+            if request.config.getoption("--update-golden"):
+                document.write_text(text.replace(match[0], f"{match[1]}{head}{match[4]}"), encoding="utf-8")
+            else:
+                assert match[3] == head, f"{document.name}: run pytest --update-golden"
+    assert found
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_links_lead_somewhere(document: Path) -> None:
+    for target in re.findall(r"\]\((?!https?:)([^)#]+)\)", document.read_text(encoding="utf-8")):
+        assert (document.parent / target).exists(), f"{document.name} links to {target}"
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_documents_speak_of_the_project_alone(document: Path) -> None:
+    text = document.read_text(encoding="utf-8")
+    for word in ("../shared", "/work/", "subagent", "TODO", "pypi.org"):
+        assert word not in text
+
+
+def test_readme_commands_answer(output: Callable[[str], str], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each `recommender ...` line of the README ends in an answer."""
+    monkeypatch.chdir(ROOT)
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    lines = [
+        line.split("#")[0] for block in re.findall(r"```sh\n(.*?)```", readme, re.DOTALL) for line in block.splitlines()
+    ]
+    commands = [
+        part.strip() for line in lines for part in re.split(r"&&|;", line) if part.strip().startswith("recommender")
+    ]
+    assert len(commands) >= 6
+    import shlex
+
+    for command in commands:
+        result = CliRunner().invoke(app, shlex.split(command)[1:], catch_exceptions=False)
+        assert result.exit_code == 0, f"{command}: {result.output[:300]}"
+
+
+def test_readme_python_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(ROOT)
+    code = re.search(r"```python\n(.*?)```", (ROOT / "README.md").read_text(encoding="utf-8"), re.DOTALL)
+    assert code
+    exec(code[1], {})
+    first = capsys.readouterr().out.splitlines()[0]
+    assert f"# {first}" in code[1]
+
+
+def test_every_command_is_documented_and_has_help() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    documents = readme + (ROOT / "docs" / "changelog.md").read_text(encoding="utf-8")
+    for name, command in get_command(app).commands.items():  # type: ignore[attr-defined]
+        assert command.help, name
+        assert re.search(rf"`?{name}\b", documents), name
