@@ -11,10 +11,13 @@ from recommender.catalog.config_falcon import FALCON, falcon
 from recommender.catalog.config_families import FAMILIES
 from recommender.catalog.config_fields import Fields, language_part
 from recommender.catalog.config_grouped import grouped
+from recommender.catalog.config_kimi_linear import KIMI_LINEAR, kimi_linear
 from recommender.catalog.config_latent import LATENT, latent
 from recommender.catalog.config_mamba import MAMBA, mamba
 from recommender.catalog.config_quantisation import kv_declared, plain_dtype, quantisation
 from recommender.catalog.config_rotary import max_model_len
+from recommender.catalog.config_stages import on_every_stage
+from recommender.catalog.config_vision import COMPOSITES, Tower, tower
 from recommender.catalog.config_windowed import WINDOWED, windowed
 from recommender.catalog.models import Model
 from recommender.errors import Fault, NotModelledError, nearest
@@ -31,6 +34,7 @@ READERS: dict[str, Reader] = {
     **dict.fromkeys(FALCON, falcon),
     **dict.fromkeys(DELTA, delta),
     **dict.fromkeys(MAMBA, mamba),
+    **dict.fromkeys(KIMI_LINEAR, kimi_linear),
 }
 
 
@@ -46,9 +50,12 @@ def model_from_config(
     """The model a config.json describes. Raises NotModelledError where a part of it is not known, InputError where it
     is broken; both name the keys.
     """
-    fields = Fields(language_part(config), where=f"config.json of {id}")
+    where = f"config.json of {id}"
+    fields = Fields(language_part(config), where)
     architecture = architecture_of(config, fields)
-    decoder = READERS[architecture](fields, architecture)
+    language = COMPOSITES[architecture][0] if architecture in COMPOSITES else architecture
+    decoder = READERS[language](fields, language)
+    seeing = tower(architecture, Fields(config, where), decoder.hidden) if architecture in COMPOSITES else Tower(())
     stored = quantisation(config, fields)
     return Model(
         id=id,
@@ -70,12 +77,13 @@ def model_from_config(
         experts_per_token=decoder.experts_per_token,
         moe_intermediate_size=decoder.moe_intermediate,
         rotary_dim=decoder.rotary_dim,
-        multimodal=False,
+        multimodal=architecture in COMPOSITES,
         attention=decoder.attention,
-        tensors=decoder.tensors,
+        tensors=decoder.tensors + seeing.tensors,
         source=source,
         rotary=decoder.rotary,
-        other_buffer_bytes=decoder.other_buffer_bytes,
+        other_buffer_bytes=decoder.other_buffer_bytes + seeing.buffer_bytes,
+        every_stage=on_every_stage(language),
         mtp_layers=_mtp_layers(fields),
         tp_divides=decoder.tp_divides,
     )
@@ -91,11 +99,11 @@ def architecture_of(config: Mapping[str, Any], fields: Fields) -> str:
     named = config.get("architectures") or fields.values.get("architectures")
     names = [str(name) for name in named] if isinstance(named, list) else []
     for name in names:
-        if name in READERS:
+        if name in READERS or name in COMPOSITES:
             return name
     what = f"architecture {', '.join(names) or 'not named'} is not modelled"
     seen = ", ".join(sorted(str(key) for key in fields.values)[:_KEYS_SHOWN])
-    near = nearest(names[0], READERS) if names else []
+    near = nearest(names[0], (*READERS, *COMPOSITES)) if names else []
     raise NotModelledError(
         Fault(
             f"{what}; keys seen: {seen}",
@@ -109,4 +117,4 @@ def architecture_of(config: Mapping[str, Any], fields: Fields) -> str:
 
 def known_architectures() -> tuple[str, ...]:
     """Every model class that can be read, sorted."""
-    return tuple(sorted(READERS))
+    return tuple(sorted((*READERS, *COMPOSITES)))

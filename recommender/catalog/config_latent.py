@@ -104,8 +104,8 @@ def latent_layers(at: Latent, layers: LayerIndices) -> AttentionLayers:
     )
 
 
-def latent_tensors(at: Latent, layers: LayerIndices) -> Iterator[Tensor]:
-    """Down-projections whole on every rank, up-projections and output by head."""
+def latent_tensors(at: Latent, layers: LayerIndices, *, gate: bool = False) -> Iterator[Tensor]:
+    """Down-projections whole on every rank, up-projections and output by head; `gate` adds an output gate."""
     group, query = "attention", at.heads * (at.nope_dim + at.rope_dim)
     down = at.rank + at.rope_dim
     if at.q_rank is None:
@@ -115,6 +115,10 @@ def latent_tensors(at: Latent, layers: LayerIndices) -> Iterator[Tensor]:
         module = "self_attn.fused_qkv_a_proj"
         yield from linear(group, module, "self_attn.q_a_proj", at.q_rank, at.hidden, layers, split="none")
     yield from linear(group, module, "self_attn.kv_a_proj_with_mqa", down, at.hidden, layers, split="none")
+    if gate:
+        yield from linear(
+            group, "self_attn.g_proj", "self_attn.g_proj", at.heads * at.value_dim, at.hidden, layers, split="outputs"
+        )
     if at.q_rank is not None:
         yield from linear(group, "self_attn.q_b_proj", "self_attn.q_b_proj", query, at.q_rank, layers, split="outputs")
         yield vector("norm", "self_attn.q_a_layernorm", at.q_rank, layers)
@@ -164,7 +168,8 @@ def _indexer(fields: Fields, at: Latent, layers: LayerIndices) -> Iterator[Tenso
 
 def _mixture(fields: Fields, architecture: str, hidden: int, layers: int) -> Mixture:
     """Routed and shared experts; the correction bias only where the router uses one."""
-    corrected = fields.text("topk_method") == "noaux_tc" or architecture == "Glm4MoeLiteForCausalLM"
+    default = "greedy" if architecture == "DeepseekV2ForCausalLM" else "noaux_tc"
+    corrected = fields.text("topk_method", default=default) == "noaux_tc"
     router_bytes = 4 if architecture == "Glm4MoeLiteForCausalLM" else None
     return shared_and_routed(
         fields, hidden, layers, router_bytes=router_bytes, correction_bytes=4 if corrected else None

@@ -154,6 +154,8 @@ def _compressed_tensors(declared: Fields) -> Quantisation:
             Fault(f"{len(groups)} groups of schemes are not modelled", file=declared.where, key="config_groups")
         )
     group = Fields(groups[0], declared.where)
+    if "mxfp4" in group.text("format", default=declared.text("format")):
+        return _mxfp4(declared)
     weights, inputs = group.inner("weights"), group.inner("input_activations")
     bits, kind = weights.integer("num_bits", most=16), weights.text("type", default="int")
     strategy = weights.text("strategy", default="tensor")

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 Split = Literal["outputs", "inputs", "kv_heads", "vocabulary", "heads", "none"]
-AttentionKind = Literal["full", "sliding", "chunked", "mla", "linear", "unknown"]
+AttentionKind = Literal["full", "sliding", "chunked", "mla", "compressed", "linear", "measured", "unknown"]
 LayerIndices = range | tuple[int, ...]
 
 
@@ -22,12 +22,13 @@ class Tensor:
     `layers` are the decoder layers that have it, for pipeline stages; empty outside of the layers. `experts` is the
     number of copies in each of those layers that are experts, 0 for everything else.
     `element_bytes` is None for the model's own 16-bit dtype, 4 for what the engine keeps in float32.
-    `heads` is how many heads the outputs (or inputs) hold where `split` is by head.
+    `heads` is how many heads the outputs hold where `split` is by KV head. `least` is the smallest part of a split size
+    that the engine gives a rank (it pads below that). `multiple`: a rank's outputs of the module are padded to it.
     """
 
     name: str
     group: str  # embedding | lm_head | attention | mlp | experts | shared_experts | router | norm | indexer | mixer |
-    #            vision | other
+    #            vision | other | buffer (held on the GPU, no parameter)
     outputs: int
     inputs: int
     count: int
@@ -38,6 +39,8 @@ class Tensor:
     experts: int = 0
     element_bytes: int | None = None
     heads: int = 0
+    least: int = 1
+    multiple: int = 1
 
     @property
     def parameters(self) -> int:
@@ -77,6 +80,11 @@ class AttentionLayers:
     - mla: one latent, replicated on every rank: kv_heads 1, head_dim = kv_lora_rank + qk_rope_head_dim, v_head_dim 0,
       and `latent_rank` = kv_lora_rank. With a sparse indexer, `indexer_head_dim` > 0 and `indexer_layers` of these
       layers keep their own index cache: indexer_head_dim fp8 values and one float32 scale per 128 of them a token.
+    - compressed (DeepSeek V4): one latent of `head_dim`, replicated, for the last `window` tokens. Where
+      `compress_ratio` > 0 also one for every compress_ratio tokens, and the state of the compressor that makes them;
+      with `indexer_head_dim` > 0 all these layers keep a compressed index too (`indexer_layers` == `layers`).
+      Layers of one ratio are one entry.
+    - measured: nobody knows the layout; one token takes `measured_bytes` in each layer on each GPU, whatever tp.
     - linear: no cache that grows; `state` is what one request keeps per layer, `recurrence` names the layer type.
     Layers that read another layer's cache have none of their own: they are counted in `reused_layers`, not in `layers`.
     `indices` are the decoder layers (ascending), for pipeline stages and the engine's grouping; len(indices) == layers.
@@ -92,9 +100,11 @@ class AttentionLayers:
     latent_rank: int | None = None
     indexer_head_dim: int = 0
     indexer_layers: int = 0
+    compress_ratio: int = 0
     state: tuple[StateTensor, ...] = ()
     recurrence: str | None = None  # mamba1 | mamba2 | gdn | kda
     reused_layers: int = 0
+    measured_bytes: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,7 +144,11 @@ class Quantisation:
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """A published (or computed) set of weights of a model. `bytes_total` is None where nobody stated it."""
+    """A published (or computed) set of weights of a model. `bytes_total` is None where nobody stated it.
+
+    `group_bytes` is what the engine loads of it by parameter group, sorted, where the headers of its files were read:
+    16 bit for each element that is not quantised, scales and packed words as they are stored.
+    """
 
     id: str | None  # Hugging Face repository; None: would have to be made
     model: str  # id of the model it is a checkpoint of
@@ -145,6 +159,7 @@ class Checkpoint:
     source: str
     notes: str = ""
     kv_declared: str | None = None  # KV dtype this repository declares, which `auto` then means
+    group_bytes: tuple[tuple[str, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,10 +194,11 @@ class Model:
     source: str
     rotary: tuple[RotaryCache, ...] = ()
     other_buffer_bytes: int = 0  # further buffers every rank holds (vision positions, normalisers)
+    every_stage: tuple[str, ...] = ()  # groups outside the layers that each pipeline stage holds, not only one
     mtp_layers: int = 0  # speculative layers in the repository that are not loaded by default
     tp_divides: tuple[tuple[str, int], ...] = ()  # named sizes that tp must divide besides attention heads
 
     @property
     def parameters(self) -> int:
         """Parameters of the whole model, tied embeddings once."""
-        return sum(tensor.parameters for tensor in self.tensors)
+        return sum(tensor.parameters for tensor in self.tensors if tensor.group != "buffer")

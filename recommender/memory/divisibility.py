@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from recommender.catalog.models import Model, Quantisation, Tensor
 from recommender.memory.exemptions import exempt_layers
-from recommender.memory.shards import vocabulary_rows
+from recommender.memory.shards import is_whole, vocabulary_rows
 from recommender.memory.support import Version
 
 _PADS_TILES = (0, 24)  # vLLM 0.24 zero-pads Marlin shapes instead of refusing them
@@ -36,7 +36,7 @@ def refusal_of_tp(model: Model, tp: int, expert_parallel: bool = False) -> str |
 
 def _undivided(model: Model, tp: int, expert_parallel: bool) -> Iterator[str]:
     for tensor in model.tensors:
-        if tensor.experts and expert_parallel:
+        if (tensor.experts and expert_parallel) or is_whole(tensor, tp):
             continue
         if tensor.split == "vocabulary" and vocabulary_rows(tensor.outputs) % tp:
             yield f"the padded vocabulary ({vocabulary_rows(tensor.outputs)}) is not divisible by {tp}"

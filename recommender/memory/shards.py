@@ -7,7 +7,7 @@ and distributed/utils.py (pipeline stages).
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import groupby
@@ -52,13 +52,16 @@ def held(model: Model, quantisation: Quantisation | None, split: Split, stage: i
     stored: dict[str, int] = defaultdict(int)
     for tensor in kept:
         plain[tensor.group] += _plain_bytes(tensor, split)
+    for padded, size in _padding(kept, split):
+        plain[padded] += size
+    buffers = plain.pop("buffer", 0) + _buffer_bytes(model, layers)
     if quantisation is not None:
         for tensors in modules:
             stored[tensors[0].group] += _module_bytes(tensors, quantisation, split)
         for group in model.attention:
             size = cache_scale_bytes(quantisation, latent=group.kind == "mla")
             plain["attention"] += size * _attention_layers(group, layers)
-    return Held(_sorted(plain), _sorted(stored), _buffer_bytes(model, layers))
+    return Held(_sorted(plain), _sorted(stored), buffers)
 
 
 def _sorted(sizes: dict[str, int]) -> tuple[tuple[str, int], ...]:
@@ -85,8 +88,10 @@ def _on_stage(model: Model, tensor: Tensor, layers: range, stage: int, pp: int) 
         count = tensor.count // len(tensor.layers) * len(here)
         return replace(tensor, layers=here, count=count) if here else None
     first, last = stage == 0, stage == pp - 1
-    if tensor.group in ("embedding", "vision"):
-        return tensor if first or (last and model.tied_embeddings and tensor.group == "embedding") else None
+    if tensor.group in model.every_stage:
+        return tensor
+    if tensor.group == "embedding":
+        return tensor if first or (last and model.tied_embeddings) else None
     return tensor if last else None
 
 
@@ -118,20 +123,40 @@ def _plain_bytes(tensor: Tensor, split: Split) -> int:
     return outputs * inputs * count * (tensor.element_bytes or _DTYPE_BYTES)
 
 
+def _padding(tensors: Iterable[Tensor], split: Split) -> Iterator[tuple[str, int]]:
+    """(group, bytes) that fill the outputs of a fused module up to a multiple on each rank."""
+    fused: dict[str, list[Tensor]] = defaultdict(list)
+    for tensor in tensors:
+        if tensor.multiple > 1:
+            fused[tensor.module].append(tensor)
+    for members in fused.values():
+        shards = [shard(tensor, split) for tensor in members]
+        missing = -sum(outputs for outputs, _, _ in shards) % members[0].multiple
+        _, inputs, count = shards[0]
+        yield members[0].group, missing * inputs * count * (members[0].element_bytes or _DTYPE_BYTES)
+
+
 def shard(tensor: Tensor, split: Split) -> tuple[int, int, int]:
     """(outputs, inputs, copies) of a tensor on rank 0."""
     outputs, inputs, count, tp = tensor.outputs, tensor.inputs, tensor.count, split.tp
+    if is_whole(tensor, tp):
+        return outputs, inputs, count
     if tensor.experts and split.ep > 1:
         return outputs, inputs, count // tensor.experts * ceil_div(tensor.experts, split.ep)
     if tensor.split == "outputs":
-        outputs = _divide(outputs, tp, tensor)
+        outputs = max(_divide(outputs, tp, tensor), tensor.least)
     elif tensor.split == "inputs":
-        inputs = _divide(inputs, tp, tensor)
+        inputs = max(_divide(inputs, tp, tensor), tensor.least)
     elif tensor.split == "kv_heads":
         outputs = outputs // tensor.heads * kv_heads_per_rank(tensor.heads, tp)
     elif tensor.split == "vocabulary":
         outputs = _divide(vocabulary_rows(outputs), tp, tensor)
     return outputs, inputs, count
+
+
+def is_whole(tensor: Tensor, tp: int) -> bool:
+    """Whether a tensor of a vision tower is kept on every rank because tp does not divide the tower's heads."""
+    return tensor.group == "vision" and tensor.heads > 0 and tensor.heads % tp != 0
 
 
 def vocabulary_rows(vocabulary: int) -> int:
