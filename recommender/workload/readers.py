@@ -65,11 +65,12 @@ def _read(path: Path, columns: Mapping[str, str] | None, unit: str | None) -> Le
     from recommender.workload.logs.tally import Tally
 
     tally = Tally(file=str(path))
-    chosen, unit = _reader(path)(path, tally, columns, unit)
+    chosen, unit = reader_of(path)(path, tally, columns, unit)
     return summary_of(tally, path.name, chosen, unit)
 
 
-def _reader(path: Path) -> Reader:
+def reader_of(path: Path) -> Reader:
+    """The reader that a file's name asks for. Raises InputError for an unknown suffix."""
     suffix = suffix_of(path)
     if suffix in (".csv", ".tsv"):
         from recommender.workload.logs.csv_file import read_csv

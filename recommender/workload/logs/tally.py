@@ -89,6 +89,7 @@ class Tally:
             self._summed += [float(np.nansum(each)) for each in (batch.requests, batch.input, batch.output)]
             return
         kept = self._kept(batch)
+        self.keep(batch, kept)
         prompt, output = batch.input[kept].astype(np.int64), batch.output[kept].astype(np.int64)
         if not len(prompt):
             return
@@ -99,6 +100,9 @@ class Tally:
         if batch.time is not None:
             self._arrive(batch.time[kept])
             self._last(batch, kept, output)
+
+    def keep(self, batch: Batch, kept: Mask) -> None:
+        """See the rows that count; a summary keeps none of them."""
 
     def drop(self, reason: str, rows: int) -> None:
         """Count rows that the reader could not even split into columns."""

@@ -1,0 +1,114 @@
+"""A replayed plan in figures: how full its cache got, what was preempted, how long requests waited."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import islice
+
+from recommender.workload.lengths import Lengths
+from recommender.workload.replay import Finished, Progress, Request, Server, StepTime, Trail, replay
+from recommender.workload.traffic import accepted, drawn
+
+WARM_UP = 0.1  # of the requests, left out of the times: the queue has not settled
+REQUESTS_PER_CLIENT = 20
+MOST_PREEMPTIONS_PER_REQUEST = 0.01
+DEFAULT_SEED = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Seconds at the 50 %, 95 % and 99 % quantiles."""
+
+    p50_s: float
+    p95_s: float
+    p99_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class Replay:
+    """What one replica did with the requests. Tokens are whole blocks; times leave out the first tenth of requests."""
+
+    requests: int
+    refused: int
+    truncated: int
+    preemptions: int
+    preemptions_per_request: float
+    recomputed_share: float  # tokens computed again, over tokens generated
+    peak_kv_tokens: int
+    mean_kv_tokens: float
+    mean_running: float
+    peak_waiting: int
+    output_tokens_per_s: float
+    ttft: Times
+    latency: Times
+    seed: int | None
+
+    def accepts(self, ttft_s: float | None = None) -> bool:
+        """Whether the plan stands: few preemptions, and the 99 % quantile of the first token within the target."""
+        few = self.preemptions_per_request <= MOST_PREEMPTIONS_PER_REQUEST
+        return few and (ttft_s is None or self.ttft.p99_s <= ttft_s)
+
+
+def replay_in_loop(
+    lengths: Lengths,
+    concurrency: int,
+    server: Server,
+    step_time: StepTime,
+    max_model_len: int,
+    *,
+    count: int | None = None,
+    seed: int = DEFAULT_SEED,
+    progress: Progress | None = None,
+) -> Replay:
+    """`concurrency` clients that each send their next random request when one is answered (20 each by default)."""
+    wanted = count or REQUESTS_PER_CLIENT * concurrency
+    traffic = accepted(drawn(lengths, wanted, seed=seed), max_model_len)
+    trail = replay(traffic.requests, server, step_time, clients=concurrency, progress=progress)
+    return report_of(trail, server, traffic.refused, traffic.truncated, seed)
+
+
+def replay_arrivals(
+    requests: tuple[Request, ...],
+    server: Server,
+    step_time: StepTime,
+    max_model_len: int,
+    *,
+    seed: int | None = None,
+    progress: Progress | None = None,
+) -> Replay:
+    """Requests that arrive by themselves: a log's own, or a Poisson process."""
+    traffic = accepted(requests, max_model_len)
+    trail = replay(traffic.requests, server, step_time, progress=progress)
+    return report_of(trail, server, traffic.refused, traffic.truncated, seed)
+
+
+def report_of(trail: Trail, server: Server, refused: int, truncated: int, seed: int | None) -> Replay:
+    """The figures of a trail."""
+    settled = tuple(islice(trail.finished, int(WARM_UP * len(trail.finished)), None))
+    count = len(trail.finished)
+    return Replay(
+        requests=count,
+        refused=refused,
+        truncated=truncated,
+        preemptions=trail.preemptions,
+        preemptions_per_request=trail.preemptions / count,
+        recomputed_share=trail.recomputed_tokens / trail.output_tokens,
+        peak_kv_tokens=trail.peak_blocks * server.block_size,
+        mean_kv_tokens=trail.mean_blocks * server.block_size,
+        mean_running=trail.mean_running,
+        peak_waiting=trail.peak_waiting,
+        output_tokens_per_s=trail.output_tokens / trail.duration_s,
+        ttft=_times([_ttft_s(each) for each in settled]),
+        latency=_times([each.last_token_s - each.sent_s for each in settled]),
+        seed=seed,
+    )
+
+
+def _ttft_s(finished: Finished) -> float:
+    return finished.first_token_s - finished.sent_s
+
+
+def _times(seconds: list[float]) -> Times:
+    """Quantiles by the smallest value that reaches the share."""
+    seconds.sort()
+    return Times(*(seconds[min(len(seconds) - 1, -(-len(seconds) * percent // 100) - 1)] for percent in (50, 95, 99)))
