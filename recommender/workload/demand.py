@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from recommender.workload.inflight import sum_of
 from recommender.workload.law import Int, token_law
 from recommender.workload.lengths import Lengths
+from recommender.workload.prefix import SharedPrefix
 from recommender.workload.sums import Sum
 
 if TYPE_CHECKING:
@@ -23,11 +25,12 @@ class Statistical:
 
     Groups of layers whose cache is capped (sliding windows, states) are charged what a request keeps in them; what is
     in flight between steps is shared by all requests and therefore charged once. One request of max_model_len must fit
-    too, and no demand exceeds the worst case.
+    too, and no demand exceeds the worst case. A shared prefix counts where all layers keep the whole cache.
     """
 
     lengths: Lengths
     epsilon: Decimal = Decimal("0.01")
+    shared_prefix: SharedPrefix | None = None
 
     def blocks_needed(self, pool: KvPool, sequences: Int, max_model_len: Int, in_flight_tokens: Int) -> Int:
         """Blocks of `pool` per candidate; rises with `sequences`."""
@@ -44,8 +47,12 @@ class Statistical:
         kept = np.ascontiguousarray(pool.request_blocks(tokens, np.ones_like(tokens)), dtype=np.int64)
         sums = _sums(self.lengths, shortest, float(self.epsilon), kept.tobytes())
         whole = pool.request_blocks(limit, in_flight)
-        shared = whole - pool.request_blocks(limit, 1)
-        need = np.minimum(sums.quantiles(sequences) + shared, sequences * whole)
+        in_flight_blocks = whole - pool.request_blocks(limit, 1)
+        need = np.minimum(sums.quantiles(sequences) + in_flight_blocks, sequences * whole)
+        if self.shared_prefix is not None and np.array_equal(kept, -(-tokens // pool.block_size)):
+            size, risk = pool.block_size, float(self.epsilon)
+            beside = sum_of(self.lengths, shortest, size, risk, self.shared_prefix).quantiles(sequences)
+            need = np.minimum(need, self.shared_prefix.blocks(size) + beside)
         return np.where(sequences > 0, np.maximum(need, whole), 0)
 
 

@@ -11,6 +11,7 @@ from recommender.errors import Fault, InputError
 from recommender.units import ceil_div
 from recommender.workload.law import Law, token_law
 from recommender.workload.lengths import Lengths, prompt_share, served_share
+from recommender.workload.prefix import SharedPrefix, law_beside_prefix
 from recommender.workload.sums import Sum
 
 DEFAULT_EPSILON = 0.01
@@ -50,12 +51,19 @@ def inflight_of(
     epsilon: float | Decimal = DEFAULT_EPSILON,
     max_model_len: int | None = None,
     block_size: int = 16,
+    shared_prefix: SharedPrefix | None = None,
 ) -> InFlight:
-    """What `concurrency` requests at once hold, where max_model_len (default: the longest request) cuts them."""
+    """What `concurrency` requests at once hold, where max_model_len (default: the longest request) cuts them.
+
+    Mean, deviation and skew are those of a request that shares nothing.
+    """
     risk = _checked(concurrency, epsilon, max_model_len, block_size)
     limit = lengths.maximum_tokens if max_model_len is None else max_model_len
     law = block_law(lengths, limit, block_size)
     need = sum_of(lengths, limit, block_size, risk).quantile(concurrency)
+    if shared_prefix is not None:
+        beside = sum_of(lengths, limit, block_size, risk, shared_prefix).quantile(concurrency)
+        need = min(need, shared_prefix.blocks(block_size) + beside)
     served = served_share(lengths, limit)
     refused = 1.0 - prompt_share(lengths, limit - 1)
     return InFlight(
@@ -84,15 +92,19 @@ def pooling_loss(
 
 
 @lru_cache(maxsize=16)
-def block_law(lengths: Lengths, max_model_len: int, block_size: int) -> Law:
-    """The law of blocks one request holds."""
+def block_law(lengths: Lengths, max_model_len: int, block_size: int, prefix: SharedPrefix | None = None) -> Law:
+    """The law of blocks one request holds, besides the shared copy of a prefix where there is one."""
+    if prefix is not None:
+        return law_beside_prefix(lengths, max_model_len, block_size, prefix)
     return token_law(lengths, max_model_len).in_blocks(block_size)
 
 
 @lru_cache(maxsize=16)
-def sum_of(lengths: Lengths, max_model_len: int, block_size: int, risk: float) -> Sum:
+def sum_of(
+    lengths: Lengths, max_model_len: int, block_size: int, risk: float, prefix: SharedPrefix | None = None
+) -> Sum:
     """Sums of that law at one risk, kept so that further concurrencies reuse its transforms."""
-    return Sum(block_law(lengths, max_model_len, block_size), risk)
+    return Sum(block_law(lengths, max_model_len, block_size, prefix), risk)
 
 
 def _checked(concurrency: int, epsilon: float | Decimal, max_model_len: int | None, block_size: int) -> float:

@@ -63,19 +63,28 @@ class Law:
 @lru_cache(maxsize=16)
 def token_law(lengths: Lengths, max_model_len: int | None = None) -> Law:
     """The law of tokens held: prompts that leave no room for an output are refused, outputs end at max_model_len."""
+    held = steps_held(*accepted_cells(lengths, max_model_len))
+    return Law(held / held.sum())
+
+
+def accepted_cells(lengths: Lengths, max_model_len: int | None) -> tuple[Float, Int, Int]:
+    """Weights, prompts and outputs in whole tokens, as an engine with max_model_len takes them. Raises InputError."""
     if lengths.total_only:
         what = "a fixed total does not say how much of it is prompt: only the worst case can be sized"
         raise InputError(Fault(what, expected="fixed: {input, output}"))
     limit = lengths.maximum_tokens if max_model_len is None else min(max_model_len, lengths.maximum_tokens)
     weight, prompt, output = _whole(*_split_cut_buckets(lengths, limit))
     kept = prompt <= limit - 1
-    weight, prompt, output = weight[kept], prompt[kept], np.minimum(output[kept], limit - prompt[kept])
-    if not len(weight):
+    if not kept.any():
         raise InputError(Fault(f"no request is shorter than max_model_len {limit:,}"))
-    ends = int((prompt + output).max())
+    return weight[kept], prompt[kept], np.minimum(output[kept], limit - prompt[kept])
+
+
+def steps_held(weight: Float, prompt: Int, output: Int) -> Float:
+    """By tokens, the weight of the engine steps in which one of the requests holds so many."""
+    ends = int((prompt + output).max(initial=1))
     steps = np.bincount(prompt, weight, ends + 1) - np.bincount(prompt + output, weight, ends + 1)
-    held = np.clip(np.cumsum(steps)[:ends], 0.0, None)
-    return Law(held / held.sum())
+    return np.clip(np.cumsum(steps)[:ends], 0.0, None)
 
 
 def _columns(lengths: Lengths) -> tuple[Float, Float, Float]:

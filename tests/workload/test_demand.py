@@ -7,6 +7,7 @@ from shipped_traces import trace
 
 from recommender.workload.demand import Statistical
 from recommender.workload.inflight import inflight_of
+from recommender.workload.prefix import SharedPrefix
 
 
 @dataclass(frozen=True)
@@ -15,6 +16,7 @@ class Pool:
 
     window: int = 0
     sliding: int = 0
+    block_size: int = 16
 
     def request_blocks(self, tokens, in_flight_tokens):
         full = -(-tokens // 16)
@@ -75,3 +77,14 @@ def test_a_fixed_length_request_holds_its_whole_length_only_at_the_end():
     assert needed(lengths, Pool(), [50], 8192, epsilon="0.001")[0] == pytest.approx(
         needed(lengths, Pool(), [50], 8192)[0], rel=0.2
     )
+
+
+def test_a_shared_prefix_counts_where_all_layers_keep_the_whole_cache():
+    lengths = trace("mooncake_conversation")
+    prefix = SharedPrefix(512)
+    columns = np.array([200]), np.array([131_072]), np.array([8192])
+    alone, shared = Statistical(lengths), Statistical(lengths, shared_prefix=prefix)
+    saved = alone.blocks_needed(Pool(), *columns) - shared.blocks_needed(Pool(), *columns)
+    assert saved == pytest.approx(199 * 32, rel=0.01)
+    hybrid = Pool(1024, 5)
+    assert alone.blocks_needed(hybrid, *columns) == shared.blocks_needed(hybrid, *columns)
