@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Literal, TypeVar
 
 from recommender.catalog.checkpoints import SIZE_KINDS, read_checkpoints
+from recommender.catalog.elsewhere import exists, hub_advice, is_elsewhere, read_elsewhere
 from recommender.catalog.entries import Entry, read_entries, read_index, read_values
 from recommender.catalog.gpus import Gpu, read_gpus
 from recommender.catalog.models import Checkpoint, Model
@@ -27,12 +28,14 @@ DATA_SUFFIXES = (".csv", ".yaml", ".json")
 class Resolved:
     """A model as somebody named it. `checkpoint` is set where the name is a quantised repository of `model`;
 
-    `repository` is then the model as that repository's own config describes it, where the catalog has its config.
+    `repository` is then the model as that repository's own config describes it, where its config is known.
+    `files` are the weights of a model that is not from the catalog.
     """
 
     model: Model
     checkpoint: Checkpoint | None = None
     repository: Model | None = None
+    files: tuple[Checkpoint, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -50,6 +53,7 @@ class Catalog:
     stamp: CatalogStamp
     folder: Path
     _parsed: dict[str, Model] = field(default_factory=dict, repr=False, compare=False)
+    _elsewhere: dict[tuple[str, int | None], Resolved] = field(default_factory=dict, repr=False, compare=False)
 
     def gpu(self, name: str) -> Gpu:
         """The GPU of that name, whatever its case. Raises InputError with the nearest names."""
@@ -75,12 +79,25 @@ class Catalog:
         if self._checkpoint(name) is not None:
             what = f"{name!r} is known as a checkpoint, but its geometry is not in the catalog"
             raise InputError(Fault(what, key="model", expected="its base model, or a model file of your own"))
-        raise _unknown("model", name, [*(entry.id for entry in self.models), *self._names])
+        raise _unknown("model", name, [*(entry.id for entry in self.models), *self._names], hub_advice(name))
 
-    def resolve(self, name: str) -> Resolved:
-        """The model of that name; for a quantised repository its base model and the checkpoint it is."""
+    def resolve(self, name: str, kv_bytes_per_token: int | None = None) -> Resolved:
+        """The model of that name; for a quantised repository its base model and the checkpoint it is.
+
+        A name that can only be a path, or that the catalog does not know and that exists, is a folder or config file;
+        `hf://owner/name` is read from the Hugging Face hub. Only of those is a measured `kv_bytes_per_token` taken.
+        """
+        name = name.strip()
+        known = name.casefold() in self._names or self._checkpoint(name) is not None
+        if is_elsewhere(name) or (not known and exists(name)):
+            key = name, kv_bytes_per_token
+            self._elsewhere[key] = self._elsewhere.get(key) or read_elsewhere(name, self, kv_bytes_per_token)
+            return self._elsewhere[key]
+        if kv_bytes_per_token is not None:
+            what = "a measured figure is taken for a folder or hf:// repository of a model class that is not modelled"
+            raise InputError(Fault(what, key="kv_bytes_per_token"))
         checkpoint = self._checkpoint(name)
-        if name.strip().casefold() not in self._names and checkpoint is not None and checkpoint.model in self._entries:
+        if name.casefold() not in self._names and checkpoint is not None and checkpoint.model in self._entries:
             return Resolved(self._model(self._entries[checkpoint.model]), checkpoint)
         entry = self.entry(name)
         own = self._model(entry)
@@ -94,8 +111,12 @@ class Catalog:
 
     def checkpoints_of(self, model_id: str) -> tuple[Checkpoint, ...]:
         """Checkpoints of exactly this model (not of models of the same geometry), the best known sizes first."""
-        entry = self.entry(model_id)
-        found = [own for c in self.checkpoints if c.model == entry.id and (own := self._as_published(c)) is not None]
+        read = [
+            c for each in self._elsewhere.values() for c in each.files if c.model == model_id and not each.checkpoint
+        ]
+        known = model_id if read and model_id not in self._entries else self.entry(model_id).id
+        found = [own for c in self.checkpoints if c.model == known and (own := self._as_published(c)) is not None]
+        found = [*(c for c in found if c.id not in {each.id for each in read}), *dict.fromkeys(read)]
         return tuple(sorted(found, key=lambda c: (c.weights, c.id is None, SIZE_KINDS.index(c.size_kind), c.id or "")))
 
     def trace(self, name: str) -> Trace:
@@ -266,9 +287,10 @@ def _stamp(folder: Path, overlays: Iterable[str], offers: Iterable[Offer]) -> Ca
     )
 
 
-def _unknown(what: str, name: str, choices: Iterable[str]) -> InputError:
+def _unknown(what: str, name: str, choices: Iterable[str], expected: str | None = None) -> InputError:
     """The refusal of a name that the catalog does not have, with the nearest ones it has."""
     known = list(choices)
     near = [choice for choice in known if choice.casefold().startswith(name.strip().casefold())] if name.strip() else []
     near = near or nearest(name, known, count=3)
-    return InputError(Fault(f"unknown {what} {name!r}", key=what, suggestion=" or ".join(near[:4]) or None))
+    suggestion = " or ".join(near[:4]) or None
+    return InputError(Fault(f"unknown {what} {name!r}", key=what, expected=expected, suggestion=suggestion))

@@ -64,6 +64,20 @@ def held(model: Model, quantisation: Quantisation | None, split: Split, stage: i
     return Held(_sorted(plain), _sorted(stored), buffers)
 
 
+@lru_cache(maxsize=256)
+def file_groups(model: Model, quantisation: Quantisation | None) -> tuple[tuple[str, int], ...]:
+    """Bytes of the whole model by group as its files hold them: nothing padded, 16 bit where it is not quantised."""
+    kept, modules = _by_storage(list(model.tensors), quantisation)
+    sizes: dict[str, int] = defaultdict(int)
+    for tensor in kept:
+        if tensor.group != "buffer":
+            sizes[tensor.group] += tensor.parameters * min(_DTYPE_BYTES, tensor.element_bytes or _DTYPE_BYTES)
+    if quantisation is not None:
+        for tensors in modules:
+            sizes[tensors[0].group] += _module_bytes(tensors, quantisation, Split())
+    return _sorted(sizes)
+
+
 def _sorted(sizes: dict[str, int]) -> tuple[tuple[str, int], ...]:
     return tuple(sorted((group, size) for group, size in sizes.items() if size))
 
@@ -187,7 +201,7 @@ def _module_bytes(tensors: Sequence[Tensor], quantisation: Quantisation, split: 
             second=Matrix((second[0],), second[1]),
             biased=len(shards) < len(tensors),
         )
-        return expert_bytes(quantisation, one) * second[2]
+        return expert_bytes(quantisation.of_experts, one) * second[2]
     fused = Matrix(tuple(outputs for outputs, _, _ in shards), shards[0][1])
     return linear_bytes(quantisation, fused) * shards[0][2]
 

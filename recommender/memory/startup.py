@@ -11,7 +11,7 @@ from recommender.memory.engine import EngineConstants
 from recommender.memory.kv import KvPool, kv_pool
 from recommender.memory.reserve import Reserve, ReserveTerms, reserve_terms
 from recommender.memory.shards import stage_layers
-from recommender.memory.weights import checkpoint_bytes, stage_bytes, stored_as
+from recommender.memory.weights import checkpoint_stages, stored_as
 
 CONTEXT_BYTES = 300 * 2**20
 """The least that a CUDA context takes before the engine measures (0.3-0.45 GiB on consumer cards, more on others)."""
@@ -74,10 +74,8 @@ def stages_of(physics: Physics, constants: EngineConstants) -> tuple[Stage, ...]
 def stage_weights(physics: Physics) -> tuple[int, ...]:
     """Bytes of weights on one GPU of each stage."""
     at = {"tp": physics.tp, "pp": physics.pp, "ep": physics.ep}
-    if physics.pp == 1:
-        return (checkpoint_bytes(physics.model, physics.weights, physics.checkpoint, **at).total_bytes,)
-    stored = stored_as(physics.model, physics.weights, physics.checkpoint)
-    return tuple(stage_bytes(physics.model, stored, stage=stage, **at).total_bytes for stage in range(physics.pp))
+    stages = checkpoint_stages(physics.model, physics.weights, physics.checkpoint, **at)
+    return tuple(stage.total_bytes for stage in stages)
 
 
 def stage_terms(physics: Physics, constants: EngineConstants) -> tuple[ReserveTerms, ...]:

@@ -4,21 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from fractions import Fraction
 from functools import partial
 
 from recommender.catalog.models import Checkpoint, Model, Quantisation
 from recommender.errors import InputError, NotModelledError
+from recommender.memory.published import published
 from recommender.memory.shards import Held, Split, held
-from recommender.units import show_gb
 
 PLAIN = ("bf16", "fp16")
 BITS = {"bf16": 16, "fp16": 16, "fp8": 8, "int8": 8, "int4": 4, "nvfp4": 4, "mxfp4": 4}
 SIZE_KINDS = ("index", "repository", "log", "stated", "computed", "unknown")  # most trusted first
-_MEASURED = ("index", "repository", "log")
-# A file this near to the computed bytes holds what was computed: the rest is headers and rounding of stated sizes.
-_SAME_FILE = Fraction(3, 1000)
-_LEAST_RATIO = Fraction(4, 5)
 
 # What `--quantization fp8` makes of 16-bit weights: per-tensor FP8 linear layers (vLLM 0.33.0 quantization/online/).
 ONLINE_FP8 = Quantisation("fp8", "fp8_online", 8, None, quantises_router=True)
@@ -84,13 +79,22 @@ def rank_bytes(
 def checkpoint_bytes(
     model: Model, weights: str, checkpoint: Checkpoint | None, *, tp: int = 1, pp: int = 1, ep: int = 1
 ) -> WeightBytes:
-    """Weights of the fullest GPU of a replica that runs `weights`, with the published size of its checkpoint where one
-    is known: what a repository holds beyond the computed bytes is spread over its quantised tensors.
+    """Weights of the fullest GPU of a replica that runs `weights`, as its checkpoint's files have them."""
+    return _fullest(checkpoint_stages(model, weights, checkpoint, tp=tp, pp=pp, ep=ep))
+
+
+def checkpoint_stages(
+    model: Model, weights: str, checkpoint: Checkpoint | None, *, tp: int = 1, pp: int = 1, ep: int = 1
+) -> tuple[WeightBytes, ...]:
+    """Weights of one GPU of each pipeline stage, with the published bytes of its checkpoint where they are known: by
+    parameter group from file headers, else the total, what it has beyond the computed one in its quantised tensors.
     """
     stored = stored_as(model, weights, checkpoint)
-    factor, source = _measured_factor(model, stored, checkpoint)
+    known = published(model, stored, checkpoint)
     stages = (held(model, stored, Split(tp, pp, ep), stage) for stage in range(pp))
-    return _fullest(_weight_bytes(part, stage, factor, source) for stage, part in enumerate(stages))
+    return tuple(
+        WeightBytes(stage, known.held(part), part.buffer_bytes, known.source) for stage, part in enumerate(stages)
+    )
 
 
 def plain_bytes(model: Model, weights: str) -> int:
@@ -149,37 +153,15 @@ def _streams(engine_version: str) -> bool:
     return numbers >= [0, 33]
 
 
-def _weight_bytes(
-    part: Held, stage: int, factor: Fraction = Fraction(1), source: str = "computed from the config"
-) -> WeightBytes:
+def _weight_bytes(part: Held, stage: int) -> WeightBytes:
     groups = dict(part.plain)
     for group, size in part.stored:
-        groups[group] = groups.get(group, 0) + int(size * factor)
-    return WeightBytes(stage, tuple(sorted(groups.items())), part.buffer_bytes, source)
+        groups[group] = groups.get(group, 0) + size
+    return WeightBytes(stage, tuple(sorted(groups.items())), part.buffer_bytes)
 
 
 def _fullest(stages: Iterable[WeightBytes]) -> WeightBytes:
     return max(stages, key=lambda part: (part.total_bytes, -part.stage))
-
-
-def _measured_factor(model: Model, stored: Quantisation | None, checkpoint: Checkpoint | None) -> tuple[Fraction, str]:
-    """(what the quantised tensors are multiplied by, where the figure comes from)."""
-    one = Fraction(1)
-    if checkpoint is None or checkpoint.bytes_total is None or checkpoint.size_kind not in _MEASURED:
-        cut = "; its list of modules left in 16 bit was cut and is continued" if stored and stored.cut else ""
-        return one, f"computed from the config{cut}"
-    said = f"{checkpoint.id or checkpoint.model}: {show_gb(checkpoint.bytes_total)} by {checkpoint.source}"
-    if stored is None:
-        return one, f"computed from the config (16 bit, exact); {said}"
-    whole = held(model, stored, Split(), 0)
-    plain, quantised = sum(size for _, size in whole.plain), sum(size for _, size in whole.stored)
-    ratio = Fraction(checkpoint.bytes_total, plain + quantised)
-    if not quantised or abs(ratio - 1) <= _SAME_FILE:
-        return one, f"computed from the config, agrees with {said}"
-    factor = Fraction(checkpoint.bytes_total - plain, quantised)
-    if ratio < _LEAST_RATIO or factor > Fraction(16, stored.bits) or (model.mtp_layers and ratio > 1):
-        return one, f"computed from the config; the repository holds something else: {said}"
-    return factor, f"published size, {said}"
 
 
 def _best_of_each(model: Model, checkpoints: Iterable[Checkpoint]) -> list[Checkpoint]:

@@ -1,0 +1,167 @@
+"""A model as the files of its repository describe it: config, index and headers, wherever they were read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+from recommender.catalog.models import Checkpoint, Model
+from recommender.catalog.safetensors import Index, StoredTensor
+from recommender.catalog.tensor_names import LoadedBytes, is_plain, left_out_because, loaded_bytes
+from recommender.errors import Fault, InputError, NotModelledError
+from recommender.units import show_gb
+
+if TYPE_CHECKING:
+    from recommender.catalog.catalog import Catalog, Resolved
+
+CONFIG_BYTES = 4_000_000
+CONFIG_VALUES = 400_000
+CONFIG, QUANT_CONFIG, INDEX = "config.json", "hf_quant_config.json", "model.safetensors.index.json"
+# Patterns of modules left in 16 bit are matched layer by layer: no real list comes near this many comparisons.
+_MOST_COMPARISONS = 2_000_000
+_IGNORED_SHARE = 100  # integer buffers and the like are below a hundredth of any quantised model
+_BROKEN = (TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError)
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """What was read of one repository. `tensors` is None where the headers of not all its files could be read.
+
+    `id` is how an engine is told to load it; `where` names its config in errors.
+    """
+
+    id: str
+    where: str
+    config: Mapping[str, Any]
+    index: Index | None
+    tensors: tuple[StoredTensor, ...] | None
+    source: str
+    notes: tuple[str, ...] = ()
+
+
+def described(
+    repository: Repository, catalog: Catalog | None = None, kv_bytes_per_token: int | None = None
+) -> Resolved:
+    """The model of a repository with what its files hold. Raises NotModelledError, InputError.
+
+    A quantised repository that names its base is a checkpoint of that base where the catalog has it in the same
+    geometry; any other is a model of its own. `kv_bytes_per_token` is a measured figure for one GPU, taken where the
+    attention of the model is not known.
+    """
+    from recommender.catalog.catalog import Resolved
+
+    own = _model(repository, kv_bytes_per_token)
+    files = _files(repository, own)
+    base = _base(repository, own, catalog)
+    if base is None:
+        return Resolved(own, files=(files,))
+    given = replace(files, model=base.id)
+    return Resolved(base, given, own, files=(given,))
+
+
+def _model(repository: Repository, kv_bytes_per_token: int | None) -> Model:
+    from recommender.catalog.config import model_from_config
+    from recommender.catalog.unmodelled import unmodelled
+
+    try:
+        own = model_from_config(repository.config, id=repository.id, source=repository.source)
+    except NotModelledError as refusal:
+        if kv_bytes_per_token is not None and repository.tensors is not None:
+            return unmodelled(repository, kv_bytes_per_token)
+        raise _with_advice(refusal, repository, kv_bytes_per_token) from None
+    except InputError as error:
+        raise InputError([_at(fault, repository) for fault in error.faults]) from None
+    except _BROKEN as error:  # a value of a kind that no config has
+        raise InputError(Fault(f"holds a value that cannot be read: {error}", repository.where)) from None
+    if kv_bytes_per_token is not None:
+        what = f"the KV cache of {own.architecture} is known exactly"
+        raise InputError(Fault(what, repository.where, key="kv_bytes_per_token", expected="no measured figure"))
+    _check_patterns(repository, own)
+    return own
+
+
+def _at(fault: Fault, repository: Repository) -> Fault:
+    return Fault(fault.what, repository.where, fault.line, fault.key, fault.expected, fault.suggestion)
+
+
+def _with_advice(refusal: NotModelledError, repository: Repository, measured: int | None) -> NotModelledError:
+    """The refusal with what would be accepted instead."""
+    if measured is None:
+        advice = "a model class that is modelled, or kv_bytes_per_token as measured on one GPU"
+    else:
+        advice = "the headers of all its safetensors files too, to know its weights"
+    first, *others = (_at(fault, repository) for fault in refusal.faults)
+    advised = Fault(first.what, first.file, first.line, first.key, advice, first.suggestion)
+    return NotModelledError([advised, *others])
+
+
+def _check_patterns(repository: Repository, own: Model) -> None:
+    patterns = len(own.quantisation.ignored) if own.quantisation else 0
+    if patterns * own.layers > _MOST_COMPARISONS:
+        what = f"{patterns:,} modules left in 16 bit, over {own.layers} layers"
+        expected = f"at most {_MOST_COMPARISONS // own.layers:,}"
+        raise InputError(Fault(what, repository.where, key="quantization_config", expected=expected))
+
+
+def _files(repository: Repository, own: Model) -> Checkpoint:
+    """The weights of the repository: bytes by group from headers, else the index's total, else unknown."""
+    total = repository.index.total_bytes if repository.index else None
+    notes = list(repository.notes)
+    groups: tuple[tuple[str, int], ...] = ()
+    if repository.tensors is not None:
+        loaded = loaded_bytes(repository.tensors, layers=own.layers, tied=own.tied_embeddings)
+        if not is_measured(own):
+            _check_storage(repository, own, loaded)
+        total, groups = loaded.stored_bytes, loaded.groups
+        notes += [f"not loaded: {show_gb(size)} of {why}" for why, size in loaded.left_out]
+    return Checkpoint(
+        id=repository.id,
+        model=own.id,
+        weights=own.native,
+        quantisation=own.quantisation,
+        bytes_total=total,
+        size_kind="unknown" if total is None else "index",
+        source=repository.source,
+        notes="; ".join(notes),
+        kv_declared=own.kv_declared,
+        group_bytes=groups,
+    )
+
+
+def _check_storage(repository: Repository, own: Model, loaded: LoadedBytes) -> None:
+    """Raises InputError where config and files disagree on whether weights are quantised: no engine loads that."""
+    packed = [
+        tensor
+        for tensor in repository.tensors or ()
+        if not is_plain(tensor) and not left_out_because(tensor, layers=own.layers, tied=own.tied_embeddings)
+    ]
+    share = sum(tensor.size_bytes for tensor in packed) * _IGNORED_SHARE
+    if own.quantisation is None and share > loaded.stored_bytes:
+        dtypes = ", ".join(sorted({tensor.dtype for tensor in packed}))
+        what = f"its files hold {dtypes} weights, but it says nothing of how they are quantised"
+        raise InputError(Fault(what, repository.where, key="quantization_config", expected="quant_method and its keys"))
+    if own.quantisation is not None and not packed:
+        what = f"{own.quantisation.method} is said, but its files hold no quantised weight"
+        raise InputError(Fault(what, repository.where, key="quantization_config"))
+
+
+def is_measured(model: Model) -> bool:
+    """Whether the model's cache is as somebody measured it, because its class is not modelled."""
+    return any(layers.kind == "measured" for layers in model.attention)
+
+
+def _base(repository: Repository, own: Model, catalog: Catalog | None) -> Model | None:
+    """The catalog's model that a quantised repository says it was made from, where the two have the same geometry."""
+    named = repository.config.get("_name_or_path")
+    if catalog is None or own.quantisation is None or not isinstance(named, str):
+        return None
+    try:
+        base = catalog.model(named)
+    except InputError:
+        return None
+    return base if base.quantisation is None and _geometry(base) == _geometry(own) else None
+
+
+def _geometry(model: Model) -> tuple[object, ...]:
+    return model.architecture, model.layers, model.attention, model.tensors

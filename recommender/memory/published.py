@@ -1,0 +1,88 @@
+"""What a checkpoint's own size says that its config does not, and what that makes of the bytes each GPU holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+
+from recommender.catalog.models import Checkpoint, Model, Quantisation
+from recommender.memory.shards import Held, Split, file_groups, held
+from recommender.units import show_gb
+
+_MEASURED = ("index", "repository", "log")
+# A file this near to the computed bytes holds what was computed: the rest is headers and rounding of stated sizes.
+_SAME_FILE = Fraction(3, 1000)
+_LEAST_RATIO = Fraction(4, 5)
+_ONE = Fraction(1)
+
+
+@dataclass(frozen=True, slots=True)
+class Published:
+    """How a checkpoint's files differ from what the config says: what to multiply by, and what to add.
+
+    `stored` is for quantised tensors, where only the total size is known; `groups` for all bytes of a group, where
+    headers were read; `extra` is what belongs to no group of the model, whole on each GPU.
+    """
+
+    source: str
+    stored: Fraction = _ONE
+    groups: tuple[tuple[str, Fraction], ...] = ()
+    extra: tuple[tuple[str, int], ...] = ()
+
+    def held(self, part: Held) -> tuple[tuple[str, int], ...]:
+        """The bytes of a GPU by group, sorted, as the files have them."""
+        sizes = dict(part.plain)
+        for group, size in part.stored:
+            sizes[group] = sizes.get(group, 0) + int(size * self.stored)
+        for group, factor in self.groups:
+            if group in sizes:
+                sizes[group] = int(sizes[group] * factor)
+        for group, size in self.extra:
+            sizes[group] = sizes.get(group, 0) + size
+        return tuple(sorted((group, size) for group, size in sizes.items() if size))
+
+
+@lru_cache(maxsize=256)
+def published(model: Model, stored: Quantisation | None, checkpoint: Checkpoint | None) -> Published:
+    """What is known of a checkpoint's size, beside what its config says it holds."""
+    if checkpoint is not None and checkpoint.group_bytes:
+        return _by_group(model, stored, checkpoint)
+    if checkpoint is None or checkpoint.bytes_total is None or checkpoint.size_kind not in _MEASURED:
+        cut = "; its list of modules left in 16 bit was cut and is continued" if stored and stored.cut else ""
+        return Published(f"computed from the config{cut}")
+    return _by_total(model, stored, checkpoint, checkpoint.bytes_total)
+
+
+def _by_total(model: Model, stored: Quantisation | None, checkpoint: Checkpoint, total: int) -> Published:
+    """The total spread over the quantised tensors: what is kept in 16 bit is exact."""
+    said = f"{checkpoint.id or checkpoint.model}: {show_gb(total)} by {checkpoint.source}"
+    if stored is None:
+        return Published(f"computed from the config (16 bit, exact); {said}")
+    whole = held(model, stored, Split(), 0)
+    plain, quantised = sum(size for _, size in whole.plain), sum(size for _, size in whole.stored)
+    ratio = Fraction(total, plain + quantised)
+    if not quantised or abs(ratio - 1) <= _SAME_FILE:
+        return Published(f"computed from the config, agrees with {said}")
+    factor = Fraction(total - plain, quantised)
+    if ratio < _LEAST_RATIO or factor > Fraction(16, stored.bits) or (model.mtp_layers and ratio > 1):
+        return Published(f"computed from the config; the repository holds something else: {said}")
+    return Published(f"published size, {said}", stored=factor)
+
+
+def _by_group(model: Model, stored: Quantisation | None, checkpoint: Checkpoint) -> Published:
+    """Each group's own bytes. An output matrix that no file has is still held: the engine ties or makes it."""
+    computed, read = dict(file_groups(model, stored)), dict(checkpoint.group_bytes)
+    if "lm_head" in computed:
+        read.setdefault("lm_head", computed["lm_head"])
+    groups = sorted({*computed, *read})
+    apart = {group: abs(computed.get(group, 0) - read.get(group, 0)) for group in groups}
+    if sum(apart.values()) <= _SAME_FILE * sum(computed.values()):
+        return Published(f"computed from the config, agrees with the file headers of {checkpoint.id}")
+    widest = sorted((group for group in groups if apart[group]), key=lambda group: (-apart[group], group))[:3]
+    said = ", ".join(f"{group} {show_gb(read.get(group, 0))}" for group in widest)
+    return Published(
+        f"file headers of {checkpoint.id}; unlike its config: {said}",
+        groups=tuple((group, Fraction(read.get(group, 0), size)) for group, size in sorted(computed.items()) if size),
+        extra=tuple((group, read[group]) for group in groups if not computed.get(group)),
+    )
