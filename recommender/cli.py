@@ -171,6 +171,33 @@ def fit(
 
 @app.command()
 @guarded
+def verify(
+    log: Annotated[Path, typer.Argument(metavar="LOG", help="A vLLM start-up log: text, JSON lines, several ranks.")],
+    model: Annotated[str | None, typer.Option(help="Hugging Face id or alias; absent: as in the log.")] = None,
+    gpu: Annotated[str | None, typer.Option(help="GPU name of the catalog; absent: as in the log.")] = None,
+    engine_version: Annotated[str | None, typer.Option(help="Where the log does not say which.")] = None,
+    tolerance: Annotated[
+        str | None, typer.Option(help="Share of the budget, such as 0.03 (the default) or 3%.")
+    ] = None,
+    save_calibration: Annotated[Path | None, typer.Option(help="Add what the log corrects to this file.")] = None,
+    catalog: Overlays = None,
+    written: Written = Format.table,
+    output: Output = None,
+) -> None:
+    """A start-up log against what is predicted for it; exit 1 beyond the tolerance, 2 where it is none."""
+    from recommender.command.verify import calibration_with, show_verification, verification_of
+
+    found = verification_of(
+        log, model=model, gpu=gpu, engine_version=engine_version, tolerance=tolerance, overlays=tuple(catalog or ())
+    )
+    emit(show_verification(found, written.value), output)
+    if save_calibration is not None:
+        emit(calibration_with(found, log, save_calibration), save_calibration)
+    raise typer.Exit(1 if found.beyond else 0)
+
+
+@app.command()
+@guarded
 def models(
     text: Contains = "", catalog: Overlays = None, written: Written = Format.table, output: Output = None
 ) -> None:

@@ -1,0 +1,1 @@
+"""An engine's start-up log against what is predicted for the configuration it states."""

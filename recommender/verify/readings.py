@@ -1,0 +1,134 @@
+"""The memory of the rank that binds, as its log states or implies it: one figure for each line that is compared."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+
+from recommender.memory.fit import Fit
+from recommender.verify.log import Figure, StartupLog, Stated
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """One figure of the log: the rank that stated it, or how it follows from what was stated."""
+
+    name: str
+    value: int
+    half: int
+    line: int
+    said_by: str
+
+
+@dataclass(frozen=True, slots=True)
+class Readings:
+    """All figures of a start-up, and the rank that binds."""
+
+    binding: str
+    ranks: int
+    by_name: dict[str, Reading]
+
+    def __getitem__(self, name: str) -> Reading | None:
+        return self.by_name.get(name)
+
+
+def readings_of(log: StartupLog, fit: Fit) -> Readings:
+    """The figures of the rank that leaves least for the KV cache; what it does not state is taken from the others."""
+    ranks = [each for each in log.processes if {"weights", "kv_cache", "total", "non_kv"} & set(each.figures)]
+    binding = min(ranks, key=_least_left, default=None)
+    found: dict[str, Reading] = {}
+    for name in ("total", "usable", "weights", "activation", "non_torch", "non_kv", "consumed", "torch_peak"):
+        _take(found, name, _stated(log, binding, name))
+    for name in ("kv_cache", "graph_estimate", "graph_actual", "free", "initial"):
+        _take(found, name, _stated(log, binding, name))
+    for name in ("pool", "blocks", "concurrency"):  # several engines (data parallel): the smallest binds
+        _take(found, name, _engine(log, name))
+    for name in ("needed", "refused_available", "estimated_len", "refused_pool", "refused_len"):
+        _take(found, name, _engine(log, name))
+    for reading in _derived(found, log, fit):
+        found.setdefault(reading.name, reading)
+    name = binding.process.name if binding is not None else ""
+    return Readings(name or "the only process", len(ranks), found)
+
+
+def _least_left(stated: Stated) -> tuple[bool, int, int]:
+    """Ranks that state their KV cache first, the smallest of them first; else the one with most outside it."""
+    kv, taken = stated.figures.get("kv_cache"), stated.figures.get("non_kv") or stated.figures.get("weights")
+    return kv is None, kv.value if kv else 0, -taken.value if taken else 0
+
+
+def _stated(log: StartupLog, binding: Stated | None, name: str) -> tuple[Figure, str] | None:
+    if binding is not None and name in binding:
+        return binding.figures[name], binding.process.name
+    figure = log.smallest(name) if name in ("kv_cache", "free") else log.largest(name)
+    if figure is None:
+        return None
+    return figure, next(each.process.name for each in log.processes if each.figures.get(name) == figure)
+
+
+def _engine(log: StartupLog, name: str) -> tuple[Figure, str] | None:
+    figure = log.smallest(name)
+    return None if figure is None else (figure, "")
+
+
+def _take(found: dict[str, Reading], name: str, stated: tuple[Figure, str] | None) -> None:
+    if stated is not None:
+        figure, process = stated
+        found[name] = Reading(name, figure.value, figure.half, figure.line, process)
+
+
+def _derived(found: dict[str, Reading], log: StartupLog, fit: Fit) -> Iterator[Reading]:
+    """What follows from the figures that are stated, by the engine's own sums."""
+    share, total = log.share("utilization"), found.get("total")
+    if total and "usable" not in found:
+        usable = int(total.value * (share or Decimal(str(fit.gpu_memory_utilization))))
+        yield Reading("usable", usable, total.half, total.line, "memory x utilization")
+        found = {**found, "usable": Reading("usable", usable, total.half, total.line, "memory x utilization")}
+    if "kv_cache" not in found and "refused_available" in found:
+        yield _renamed(found["refused_available"], "kv_cache")
+    if "pool" not in found and "refused_pool" in found:
+        yield _renamed(found["refused_pool"], "pool")
+    if total and "graph_estimate" not in found and (without := log.share("without_graphs")) is not None and share:
+        line = log.largest("without_graphs")
+        half = int(total.value * Decimal("0.00005"))
+        yield Reading(
+            "graph_estimate",
+            int(total.value * (share - without)),
+            half,
+            line.line if line else 0,
+            "difference of utilizations",
+        )
+    yield from _activations(found)
+    yield from _rest(found)
+
+
+def _activations(found: dict[str, Reading]) -> Iterator[Reading]:
+    """Activations and memory outside torch, apart or together, by what this generation of lines states."""
+    weights = found.get("weights")
+    if weights is None:
+        return
+    if "torch_peak" in found:  # 0.6.0-0.6.4: the peak holds the weights
+        yield _difference("activation", found["torch_peak"], (weights,))
+    if "non_kv" in found:
+        yield _difference("overhead", found["non_kv"], (weights,))
+    elif "consumed" in found and "activation" in found:  # from 0.27 on: weights and what stays are measured together
+        first, peak = found["consumed"], found["activation"]
+        both = Reading("", first.value + peak.value, first.half + peak.half, first.line, first.said_by)
+        yield _difference("overhead", both, (weights,))
+
+
+def _rest(found: dict[str, Reading]) -> Iterator[Reading]:
+    """Everything that is neither weights nor KV cache."""
+    usable, weights, kv = (found.get(name) for name in ("usable", "weights", "kv_cache"))
+    if usable and weights and kv:
+        yield _difference("reserve", usable, (weights, kv))
+
+
+def _renamed(reading: Reading, name: str) -> Reading:
+    return Reading(name, reading.value, reading.half, reading.line, reading.said_by)
+
+
+def _difference(name: str, whole: Reading, parts: tuple[Reading, ...]) -> Reading:
+    value = whole.value - sum(part.value for part in parts)
+    return Reading(name, value, whole.half + sum(part.half for part in parts), whole.line, "difference")
