@@ -78,7 +78,7 @@ class Slow:
 
     def __init__(self, requests, server, step_time, clients):
         self.free, self.server, self.step_time = server.blocks, server, step_time
-        self.todo = [[r.prompt_tokens, r.output_tokens, r.arrival_s, 0, 0, i] for i, r in enumerate(requests)]
+        self.todo = [[r.prompt_tokens, r.output_tokens, r.arrival_s, 0, 0, i, True] for i, r in enumerate(requests)]
         self.loop, self.now, self.running, self.waiting = clients, 0.0, [], []
         self.preemptions, self.ended, self.first = 0, {}, {}
         self.sent = 0
@@ -91,7 +91,7 @@ class Slow:
         while self.blocks(request[4] + tokens) - self.blocks(request[4]) > self.free:
             last = self.running.pop()
             self.free += self.blocks(last[4])
-            last[4] = 0
+            last[4], last[6] = 0, True  # its prompt and what it generated are computed again
             self.preemptions += 1
             self.waiting.insert(0, last)
             if last is request:
@@ -118,7 +118,7 @@ class Slow:
 
     def one_step(self):
         before, computed, budget = self.preemptions, 0, self.server.max_num_batched_tokens
-        decoding = [r for r in self.running if r[0] + r[3] - r[4] == 1 and r[3]]
+        decoding = [r for r in self.running if not r[6]]
         for request in decoding:
             if request in self.running:
                 self.take(request, 1)
@@ -141,7 +141,7 @@ class Slow:
         self.now += times.base_s + times.per_decode_s * decoded + times.per_prompt_token_s * computed
         for request in list(self.running):
             if request[4] == request[0] + request[3]:
-                request[3] += 1
+                request[3], request[6] = request[3] + 1, False
                 self.first.setdefault(request[5], self.now)
                 if request[3] == request[1]:
                     self.running.remove(request)
@@ -154,7 +154,7 @@ class Slow:
 REQUESTS = st.lists(st.tuples(st.integers(1, 60), st.integers(1, 40), st.floats(0, 3)), min_size=1, max_size=25)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     REQUESTS,
     st.integers(7, 30),
@@ -188,7 +188,7 @@ SIMULATED = {0.0: (1079, 1140), 0.02: (373, 389), 0.05: (206, 248), 0.10: (155, 
 @pytest.mark.parametrize("watermark", sorted(PUBLISHED))
 def test_published_preemption_counts(watermark):
     counts = []
-    for seed in range(24):
+    for seed in range(16):
         chance = random.Random(seed)
         requests = [Request(chance.randint(800, 1200), chance.randint(4000, 6000)) for _ in range(450)]
         server = Server(18_724, 256, 8192, 16, watermark)
