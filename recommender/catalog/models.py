@@ -129,6 +129,7 @@ class Quantisation:
     `quantises_router`: routers are quantised too where the engine would; published checkpoints do not.
     `static_inputs`: activation scales are stored beside the weights. `zero_points`: the format stores them.
     `cut`: the list of ignored modules was cut where it was taken from and is continued over all layers.
+    `scale_bytes` is the size of one scale of an FP8 block. `experts` is how routed experts are stored, where otherwise.
     """
 
     dtype: str
@@ -140,6 +141,13 @@ class Quantisation:
     static_inputs: bool = False
     zero_points: bool = False
     cut: bool = False
+    scale_bytes: int = 4
+    experts: Quantisation | None = None
+
+    @property
+    def of_experts(self) -> Quantisation:
+        """How routed experts are stored."""
+        return self.experts or self
 
 
 @dataclass(frozen=True, slots=True)

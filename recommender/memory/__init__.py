@@ -1,0 +1,1 @@
+"""What fits: weights, KV cache, reserve, and whether a replica starts."""

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
 
 from recommender.catalog.gpus import Gpu
 from recommender.catalog.models import AttentionLayers, Model
 from recommender.errors import InputError, NotModelledError
+from recommender.memory.cache_pages import CachePage, LayerCaches
+from recommender.memory.compressed_cache import compressed_caches
 from recommender.memory.engine import EngineConstants
 from recommender.units import ceil_div
-
-Growth = Literal["full", "sliding", "chunked", "state"]
 
 BLOCK_SIZE = 16
 """Tokens per block unless the attention backend asks for another (vLLM 0.33 config/cache.py)."""
@@ -23,30 +22,6 @@ DTYPE_BYTES = {"float32": 4, "float16": 2, "bfloat16": 2}
 
 
 @dataclass(frozen=True, slots=True)
-class CachePage:
-    """The cache of one layer: `page_bytes` hold `block_size` tokens (a state, where growth is `state`).
-
-    `window` bounds what a sliding or chunked layer keeps; `states` is how many states one request is charged.
-    """
-
-    growth: Growth
-    block_size: int
-    page_bytes: int
-    window: int = 0
-    states: int = 0
-    latent: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class LayerCaches:
-    """Layers that keep the same page. `indices` are the decoder layers, ascending (pipeline stages)."""
-
-    page: CachePage
-    layers: int
-    indices: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
 class CacheDtype:
     """What the engine stores per element: one byte under fp8, else the model's own dtype."""
 
@@ -55,13 +30,13 @@ class CacheDtype:
     model_element_bytes: int
 
 
-def cache_dtype(model: Model, kv_dtype: str, weights: str) -> CacheDtype:
+def cache_dtype(model: Model, constants: EngineConstants, kv_dtype: str, weights: str) -> CacheDtype:
     """The dtype that `kv_dtype` means for this model. Raises InputError."""
     if kv_dtype not in ("auto", "fp8"):
         raise InputError(f"KV dtype {kv_dtype!r} is not modelled (modelled: auto, fp8)")
     model_bytes = 4 if weights == "fp32" else 2
     declared = kv_dtype == "auto" and model.kv_declared == "fp8"
-    fp8 = kv_dtype == "fp8" or declared
+    fp8 = (kv_dtype == "fp8" or declared) and model.architecture not in constants.kv_dtype_ignored
     return CacheDtype("fp8" if fp8 else "auto", 1 if fp8 else model_bytes, model_bytes)
 
 
@@ -72,6 +47,8 @@ def layer_caches(
     if not model.attention:
         raise NotModelledError(f"{model.id} has no attention layer: models without a KV cache are not modelled")
     block = block_size(model, constants, gpu, tp, dtype)
+    if any(layers.kind == "compressed" for layers in model.attention):
+        return compressed_caches(model, constants)
     caches: list[LayerCaches] = []
     for layers in model.attention:
         page = _page(model, constants, layers, tp, dtype, block)
@@ -89,7 +66,7 @@ def _page(
         states = constants.states_per_request(model, layers.recurrence)
         return CachePage("state", block, state_bytes(layers, tp, dtype), states=states)
     size = block * token_bytes(constants, layers, tp, dtype)
-    if layers.kind in ("full", "mla"):
+    if layers.kind in ("full", "mla", "measured"):
         return CachePage("full", block, size, latent=layers.kind == "mla")
     if layers.kind in ("sliding", "chunked") and layers.window:
         return CachePage("sliding" if layers.kind == "sliding" else "chunked", block, size, window=layers.window)
@@ -98,6 +75,10 @@ def _page(
 
 def token_bytes(constants: EngineConstants, layers: AttentionLayers, tp: int, dtype: CacheDtype) -> int:
     """Bytes of one token in one layer on one rank; KV heads are replicated once tp exceeds them."""
+    if layers.kind == "measured":
+        if dtype.name == "fp8":
+            raise NotModelledError("measured KV bytes a token hold for the KV dtype they were measured with, auto here")
+        return layers.measured_bytes
     if layers.kind == "mla":
         if not constants.latent_multiple:
             raise NotModelledError(f"{constants.engine} {constants.version} has no latent (MLA) cache")

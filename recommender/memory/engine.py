@@ -44,6 +44,7 @@ class EngineConstants:
     in_flight_batches: int
     tokens_from_concurrency: bool
     hybrid_groups: bool
+    kv_dtype_ignored: tuple[str, ...]
     latent_multiple: int
     recurrent: Recurrent
     newest_generation: str
@@ -150,6 +151,7 @@ def _constants(engine: str, version: str | None) -> EngineConstants:
         in_flight_batches=at("in_flight_batches")["value"],
         tokens_from_concurrency=at("tokens_printed")["value"] == "concurrency",
         hybrid_groups=at("hybrid_groups")["value"],
+        kv_dtype_ignored=tuple(at("kv_dtype_ignored")["architectures"]),
         latent_multiple=at("latent_multiple")["value"],
         recurrent=Recurrent.of(at("recurrent")),
         newest_generation=generation["value"],

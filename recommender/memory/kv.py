@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from recommender.catalog.gpus import Gpu
 from recommender.catalog.models import Model
 from recommender.errors import NotModelledError
-from recommender.memory.cache_layers import CachePage, LayerCaches, cache_dtype, layer_caches
+from recommender.memory.cache_layers import cache_dtype, layer_caches
+from recommender.memory.cache_pages import CachePage, LayerCaches, same_slots
 from recommender.memory.engine import EngineConstants
+from recommender.memory.packed_groups import packed_groups
 from recommender.units import ceil_div
 
 if TYPE_CHECKING:
@@ -116,8 +118,11 @@ def kv_pool(
     stage: range | None = None,
 ) -> KvPool:
     """The pool of one tensor-parallel rank of one pipeline stage. Raises NotModelledError naming the attention kind."""
-    caches = layer_caches(model, constants, gpu, tp, cache_dtype(model, kv_dtype, weights))
-    groups = form_groups(caches if constants.hybrid_groups else _all_full(caches))
+    caches = layer_caches(model, constants, gpu, tp, cache_dtype(model, constants, kv_dtype, weights))
+    if any(layers.kind == "compressed" for layers in model.attention):
+        groups = tuple(CacheGroup(parts[0].page, parts) for parts in packed_groups(caches))
+    else:
+        groups = form_groups(caches if constants.hybrid_groups else _all_full(caches))
     return KvPool(
         bytes_per_block=max(group.block_bytes(stage) for group in groups),
         block_size=caches[0].page.block_size,
@@ -133,16 +138,12 @@ def form_groups(caches: Sequence[LayerCaches]) -> tuple[CacheGroup, ...]:
     into groups of about the smallest kind's layer count, all drawing equal blocks from one pool.
     """
     first = caches[0].page
-    if all(_same_slots(first, cache.page) for cache in caches):
+    if all(same_slots(first, cache.page) for cache in caches):
         return (CacheGroup(first, tuple(caches)),)
     buckets = _merged(_one_page_size(caches))
     counts = [bucket.layers for bucket in buckets]
     size = max(counts) if max(counts) < 1.5 * min(counts) else min(counts)
     return tuple(group for bucket in buckets for group in _split(bucket, ceil_div(bucket.layers, size)))
-
-
-def _same_slots(one: CachePage, other: CachePage) -> bool:
-    return replace(one, page_bytes=0, latent=False) == replace(other, page_bytes=0, latent=False)
 
 
 def _one_page_size(caches: Sequence[LayerCaches]) -> Iterable[LayerCaches]:
@@ -178,7 +179,7 @@ def _split(bucket: LayerCaches, groups: int) -> Iterable[CacheGroup]:
 
 def _all_full(caches: Sequence[LayerCaches]) -> tuple[LayerCaches, ...]:
     """Sliding and chunked layers allocated as full ones, as before groups existed; alone they keep their window."""
-    if all(_same_slots(caches[0].page, cache.page) for cache in caches):
+    if all(same_slots(caches[0].page, cache.page) for cache in caches):
         return tuple(caches)
     return tuple(
         replace(cache, page=replace(cache.page, growth="full", window=0)) if cache.page.window else cache
