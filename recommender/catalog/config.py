@@ -5,15 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from recommender.catalog.config_compressed import COMPRESSED, compressed
 from recommender.catalog.config_decoder import Decoder
 from recommender.catalog.config_delta import DELTA, delta
 from recommender.catalog.config_falcon import FALCON, falcon
 from recommender.catalog.config_families import FAMILIES
 from recommender.catalog.config_fields import Fields, language_part
+from recommender.catalog.config_granite import GRANITE, granite
 from recommender.catalog.config_grouped import grouped
+from recommender.catalog.config_jamba import JAMBA, jamba
 from recommender.catalog.config_kimi_linear import KIMI_LINEAR, kimi_linear
 from recommender.catalog.config_latent import LATENT, latent
-from recommender.catalog.config_mamba import MAMBA, mamba
+from recommender.catalog.config_nemotron import NEMOTRON, nemotron
 from recommender.catalog.config_quantisation import kv_declared, plain_dtype, quantisation
 from recommender.catalog.config_rotary import max_model_len
 from recommender.catalog.config_stages import on_every_stage
@@ -33,8 +36,11 @@ READERS: dict[str, Reader] = {
     **dict.fromkeys(WINDOWED, windowed),
     **dict.fromkeys(FALCON, falcon),
     **dict.fromkeys(DELTA, delta),
-    **dict.fromkeys(MAMBA, mamba),
+    **dict.fromkeys(NEMOTRON, nemotron),
+    **dict.fromkeys(GRANITE, granite),
+    **dict.fromkeys(JAMBA, jamba),
     **dict.fromkeys(KIMI_LINEAR, kimi_linear),
+    **dict.fromkeys(COMPRESSED, compressed),
 }
 
 
@@ -62,7 +68,7 @@ def model_from_config(
         aliases=aliases,
         base=base,
         architecture=architecture,
-        native=native or (stored.dtype if stored else plain_dtype(fields)),
+        native=native or (stored.of_experts.dtype if stored else plain_dtype(fields)),
         kv_declared=kv_declared(config, fields),
         quantisation=stored,
         hidden_size=decoder.hidden,

@@ -38,7 +38,23 @@ def quantisation(config: Mapping[str, Any], fields: Fields) -> Quantisation | No
         raise NotModelledError(
             Fault(f"quantisation method {method!r} is not modelled", file=fields.where, key="quantization_config")
         )
-    return replace(_READERS[method](declared), cut=_is_cut(declared))
+    found = replace(_READERS[method](declared), cut=_is_cut(declared))
+    return _with_experts(fields, declared, found) if "expert_dtype" in fields else found
+
+
+def _with_experts(fields: Fields, declared: Fields, found: Quantisation) -> Quantisation:
+    """Experts in another format than the rest (DeepSeek V4): 4 bit beside FP8 blocks with scales of one byte.
+
+    The list of ignored modules is not read by the engine's class for these.
+    """
+    word = fields.text("expert_dtype")
+    if word not in ("fp4", "fp8"):
+        raise fields.fault(f"{word!r} is not a known format of experts", "expert_dtype", "fp4 or fp8")
+    if word == "fp8":
+        return found
+    nvfp4 = declared.text("moe_quant_algo").upper() == "NVFP4"
+    experts = Quantisation("nvfp4", "modelopt", 4, 16) if nvfp4 else Quantisation("mxfp4", "mxfp4", 4, 32)
+    return replace(found, ignored=(), cut=False, scale_bytes=1, experts=experts)
 
 
 def kv_declared(config: Mapping[str, Any], fields: Fields) -> str | None:
@@ -70,7 +86,7 @@ def _declarations(config: Mapping[str, Any], fields: Fields) -> list[Fields]:
 def _declared(config: Mapping[str, Any], fields: Fields) -> Fields | None:
     found = _declarations(config, fields)
     listed = [declared for declared in found if declared.raw(*_IGNORE_KEYS) is not None]
-    return (listed or found or [None])[-1]
+    return listed[-1] if listed else found[-1] if found else None
 
 
 def _ignored(declared: Fields) -> tuple[str, ...]:

@@ -33,6 +33,7 @@ _EVERY_STAGE = {
         ),
         _ALL,
     ),
+    "DeepseekV4ForCausalLM": ("other", "vision"),
     "Qwen3NextForCausalLM": ("embedding", "lm_head", "vision"),
     "Qwen3_5ForCausalLM": ("embedding", "vision"),
     "Qwen3_5MoeForCausalLM": ("embedding", "vision"),

@@ -19,6 +19,7 @@ _NO_FLOAT16 = ("Gemma2", "Gemma3", "Glm4ForCausalLM")
 # vLLM 0.33.0 v1/attention/backends/flashinfer.py, get_supported_head_sizes.
 _FLASHINFER_HEAD_SIZES = (64, 128, 256, 512)
 _FLASHINFER = "FLASHINFER"
+_LATENT = {"mla": "latent", "compressed": "compressed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,7 @@ def _card(
     if gpu.engine != "vllm":
         return _no(f"vLLM does not run on {gpu.name}")
     asked = [("engine", ""), ("dtype", "fp16" if model.native == "fp16" else "bf16")]
+    asked += [("attention", what) for what in _attention_kinds(model)]
     asked += [("weights", what) for what in _weight_kinds(model, weights, quantisation)]
     asked.append(("kv", "fp8" if "fp8" in (kv_dtype, _declared_kv(model, quantisation, kv_dtype)) else "auto"))
     rows = []
@@ -118,7 +120,8 @@ def _accept(rows: list[Support]) -> Verdict:
 
 def _refusal(row: Support | None, topic: str, what: str, model: Model, gpu: Gpu, engine_version: str) -> Verdict | None:
     if row is None:
-        subject = {"engine": "vLLM", "kv": f"{what} KV cache", "dtype": what, "weights": f"{what} weights"}[topic]
+        words = {"kv": "KV cache"}.get(topic, topic)
+        subject = {"engine": "vLLM", "dtype": what}.get(topic, f"{what} {words}")
         return _no(f"{subject} on {gpu.name} with vLLM {engine_version}: not known to work")
     if row.verdict == "no":
         return _no(f"{gpu.name}: {row.note}", row.source)
@@ -156,8 +159,20 @@ def _weight_kinds(model: Model, weights: str, quantisation: Quantisation | None)
     if quantisation is None:
         return ("plain",) if weights in _PLAIN else (weights,)
     kind = _kind(quantisation)
-    experts = ("fp8_moe",) if model.experts and kind.startswith("fp8") else ()
-    return (kind, *experts)
+    if not model.experts:
+        return (kind,)
+    experts = _kind(quantisation.of_experts)
+    return (kind, "fp8_moe" if experts.startswith("fp8") else experts) if experts != kind or "fp8" in kind else (kind,)
+
+
+def _attention_kinds(model: Model) -> tuple[str, ...]:
+    """The rows of the table that this attention needs, where not every card has kernels for it."""
+    kinds = {
+        "indexed latent" if group.indexer_layers and group.kind == "mla" else _LATENT[group.kind]
+        for group in model.attention
+        if group.kind in _LATENT
+    }
+    return tuple(sorted(kinds))
 
 
 def _kind(stored: Quantisation) -> str:

@@ -49,16 +49,17 @@ def refusal_of_shapes(
     model: Model, stored: Quantisation, tp: int, version: Version, expert_parallel: bool = False
 ) -> str | None:
     """Why the engine refuses the shapes a quantised checkpoint has on each GPU, or None."""
-    rule = _rule(stored)
-    if rule is None:
-        return None
     kept = (tensor for tensor in model.tensors if tensor.quantised and not tensor.name.endswith(".bias"))
     tensors = [tensor for tensor in kept if len(exempt_layers(tensor, stored)) < len(tensor.layers)]
     for tensor in tensors:
+        form = stored.of_experts if tensor.experts else stored
+        rule = _rule(form)
+        if rule is None:
+            continue
         size = 1 if tensor.experts and expert_parallel else tp
         module = [other for other in tensors if other.module == tensor.module]
         fused = sum(_local(other, size)[0] for other in module)
-        reason = rule(Part(tensor, *_local(tensor, size), fused, size, tensor is module[-1]), stored, version)
+        reason = rule(Part(tensor, *_local(tensor, size), fused, size, tensor is module[-1]), form, version)
         if reason is not None:
             return reason
     return None

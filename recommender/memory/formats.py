@@ -57,7 +57,7 @@ def linear_bytes(stored: Quantisation, at: Matrix) -> int:
     if scheme == "tensor":
         return at.elements + _FLOAT32 * len(at.widths) * (2 if stored.static_inputs else 1)
     if scheme == "block":
-        return at.elements + _FLOAT32 * _blocks(at, _group(stored))
+        return at.elements + stored.scale_bytes * _blocks(at, _group(stored))
     if scheme == "channel":
         return at.elements + _FLOAT32 * at.outputs + _channel_inputs(stored, at)
     if scheme == "nvfp4":

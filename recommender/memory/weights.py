@@ -106,8 +106,10 @@ def plain_bytes(model: Model, weights: str) -> int:
 
 def stored_as(model: Model, weights: str, checkpoint: Checkpoint | None) -> Quantisation | None:
     """How the linear weights are stored: as the checkpoint says, as the model's own, else by the usual recipe."""
-    if checkpoint is not None and checkpoint.weights == weights and checkpoint.quantisation is not None:
-        return checkpoint.quantisation
+    published = checkpoint.quantisation if checkpoint is not None and checkpoint.weights == weights else None
+    own = weights == model.native and model.quantisation is not None and _is_own(model, checkpoint)
+    if published is not None and not own:
+        return published
     if weights == model.native:
         return model.quantisation
     if weights in PLAIN:
@@ -117,6 +119,14 @@ def stored_as(model: Model, weights: str, checkpoint: Checkpoint | None) -> Quan
     if weights not in TO_MAKE:
         raise NotModelledError(f"{weights} weights of {model.id} without a published checkpoint are not modelled")
     return TO_MAKE[weights]
+
+
+def _is_own(model: Model, checkpoint: Checkpoint | None) -> bool:
+    """Whether the model's config says more of a checkpoint than the table of checkpoints: it is the model's own, or
+    of a kind that only this model's config describes.
+    """
+    stored = model.quantisation
+    return checkpoint is None or checkpoint.id == model.id or (stored is not None and stored.experts is not None)
 
 
 def weight_choices(model: Model, checkpoints: Iterable[Checkpoint], engine_version: str) -> tuple[WeightChoice, ...]:

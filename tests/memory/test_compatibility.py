@@ -315,6 +315,33 @@ def test_an_unknown_card_is_refused(catalog: Catalog) -> None:
     assert not compatible(dense(), card, engine_version=LATEST, **asked).ok
 
 
+@pytest.mark.parametrize(
+    ("model_id", "gpu", "tp", "reason"),
+    [
+        ("deepseek-ai/DeepSeek-V3.2", "A100-80GB-SXM", 16, "sparse latent attention needs compute capability 9.0"),
+        ("deepseek-ai/DeepSeek-V4-Flash", "L40S", 8, "sparse latent attention needs compute capability 9.0"),
+        ("deepseek-ai/DeepSeek-V4-Flash", "H200-SXM", 8, ""),
+        ("deepseek-ai/DeepSeek-V4-Flash", "H200-SXM", 16, "o_groups (8) is not divisible by 16"),
+        ("deepseek-ai/DeepSeek-V3", "H200-SXM", 8, ""),
+        ("deepseek-ai/DeepSeek-V3", "W7900", 8, "latent attention on W7900"),
+    ],
+)
+def test_latent_attention_by_card(catalog: Catalog, model_id: str, gpu: str, tp: int, reason: str) -> None:
+    model, card = catalog.model(model_id), catalog.gpu(gpu)
+    verdict = compatible(
+        model,
+        card,
+        tp=tp,
+        weights=model.native,
+        quantisation=model.quantisation,
+        kv_dtype="auto",
+        engine="vllm",
+        engine_version=LATEST,
+    )
+    assert verdict.ok == (not reason), verdict.reason
+    assert reason in verdict.reason
+
+
 def test_every_row_of_the_table_has_a_source_and_a_verdict() -> None:
     path = Path(recommender.memory.__file__).with_name("compatibility.csv")
     rows = list(csv.DictReader(path.open()))
@@ -322,7 +349,7 @@ def test_every_row_of_the_table_has_a_source_and_a_verdict() -> None:
     for row in rows:
         assert row["source"]
         assert row["verdict"] in ("yes", "no", "cast")
-        assert row["topic"] in ("engine", "dtype", "weights", "kv")
+        assert row["topic"] in ("engine", "dtype", "attention", "weights", "kv")
         assert row["note"] or row["verdict"] == "yes"
 
 
