@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from recommender.errors import Fault, InputError, nearest
-from recommender.workload.files import lengths_of_file
+from recommender.workload.cellfile import lengths_from_cell_file
+from recommender.workload.files import cell_file, lengths_of_file
 from recommender.workload.inflight import DEFAULT_EPSILON, InFlight, inflight_of
 from recommender.workload.lengths import Lengths
+from recommender.workload.readers import PROMETHEUS_SUFFIXES, suffix_of, summarise
+from recommender.workload.summary import LengthsSummary, Spread
+
+if TYPE_CHECKING:
+    from recommender.catalog.traces import Spread as StatedSpread
+    from recommender.catalog.traces import Trace
 
 
 def inflight(
@@ -26,17 +36,60 @@ def inflight(
     return inflight_of(known, concurrency, epsilon, max_model_len, block_size)
 
 
+def describe(
+    name: str | Path, *, columns: Mapping[str, str] | None = None, timestamp_unit: str | None = None
+) -> LengthsSummary:
+    """What a log, a cell file, a server's metrics or a shipped trace says about request lengths. Raises InputError."""
+    path = Path(name)
+    if _is_name(path):
+        return _of_trace(shipped_trace(str(name)))
+    document = cell_file(path)
+    if document is not None and "log" in document:
+        lengths_from_cell_file(document, file=str(path))
+        try:
+            return LengthsSummary.from_document(document)
+        except (KeyError, TypeError, ValueError, AttributeError) as error:
+            raise InputError(Fault(f"is no cell file: {error!r}", str(path))) from None
+    if document is not None or suffix_of(path) in PROMETHEUS_SUFFIXES:
+        return LengthsSummary.of_lengths(lengths_of_file(path))
+    return summarise(path, columns=columns, timestamp_unit=timestamp_unit)
+
+
 def lengths_of(name: str | Path) -> Lengths:
     """The lengths of a shipped trace by its name, or of a file. Raises InputError."""
+    path = Path(name)
+    return shipped_trace(str(name)).lengths() if _is_name(path) else lengths_of_file(path)
+
+
+def shipped_trace(name: str) -> Trace:
+    """The shipped trace of this name. Raises InputError with the nearest one."""
     from recommender.catalog.catalog import shipped
     from recommender.catalog.traces import read_trace
 
-    path = Path(name)
-    if path.suffix or path.exists():
-        return lengths_of_file(path)
     traces = {trace.stem: trace for trace in sorted((shipped("catalogs") / "traces").glob("*.json"))}
-    if str(name) not in traces:
-        near = nearest(str(name), traces)
+    if name not in traces:
+        near = nearest(name, traces)
         expected = "a file, or one of " + ", ".join(traces)
         raise InputError(Fault(f"{name} is no trace", expected=expected, suggestion=near[0] if near else None))
-    return read_trace(traces[str(name)]).lengths()
+    return read_trace(traces[name])
+
+
+def _is_name(path: Path) -> bool:
+    return not path.suffix and not path.exists()
+
+
+def _of_trace(trace: Trace) -> LengthsSummary:
+    """The summary of a shipped trace, its quantiles exact."""
+    summary = LengthsSummary.of_lengths(trace.lengths())
+    return replace(
+        summary,
+        input=_stated(trace.input),
+        output=_stated(trace.output),
+        total=_stated(trace.total),
+        pearson=trace.correlation.get("pearson"),
+    )
+
+
+def _stated(side: StatedSpread) -> Spread:
+    points = tuple((share, int(tokens)) for share, tokens in side.quantiles)
+    return Spread(side.minimum, side.maximum, side.mean, side.std, points)

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+from bisect import bisect_left
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import accumulate
 from typing import Any
 
 from recommender.workload.cellfile import HALF_OCTAVES, arrivals_from, lengths_from_cell_file
-from recommender.workload.lengths import Arrivals, Lengths
+from recommender.workload.lengths import Arrivals, Lengths, total_quantile
 
 SHARES = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999)
 TOTAL_SHARES = (
@@ -59,7 +62,7 @@ class LengthsSummary:
     timestamps: str
     columns: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
-    cells: tuple[tuple[int, float, float], ...]
+    cells: tuple[tuple[float, float, float], ...]
 
     def lengths(self) -> Lengths:
         """The distribution that a plan is sized from."""
@@ -97,6 +100,34 @@ class LengthsSummary:
         }
 
     @classmethod
+    def of_lengths(cls, lengths: Lengths) -> LengthsSummary:
+        """The summary of a distribution that is no log (a shipped trace, a server's histograms), by its cells.
+
+        Prompt and output are those of the cells' means; the totals are exact where the source states them.
+        """
+        cells = tuple((cell.weight, cell.input_tokens, cell.output_tokens) for cell in lengths.cells)
+        requests = round(sum(cell[0] for cell in cells))
+        totals = _spread_of([(weight, prompt + output) for weight, prompt, output in cells], SHARES)
+        stated = tuple((share, total_quantile(lengths, share)) for share in SHARES)
+        return cls(
+            name=lengths.name,
+            rows=requests,
+            requests=requests,
+            dropped=(),
+            input=_spread_of([(weight, prompt) for weight, prompt, _ in cells], SHARES),
+            output=_spread_of([(weight, output) for weight, _, output in cells], SHARES),
+            total=replace(totals, maximum=lengths.maximum_tokens, quantiles=stated),
+            pearson=None,
+            arrivals=lengths.arrivals,
+            latency=(),
+            peak_concurrency=None,
+            timestamps="no timestamps" if lengths.arrivals is None else "as stated",
+            columns=(),
+            notes=lengths.notes,
+            cells=cells,
+        )
+
+    @classmethod
     def from_document(cls, document: Mapping[str, Any]) -> LengthsSummary:
         """The summary that a cell file written by `document` holds. Raises KeyError, TypeError or ValueError."""
         log = document["log"]
@@ -127,6 +158,19 @@ def written(document: Mapping[str, Any]) -> str:
     rows = [json.dumps(cell) for cell in document["cells"]]
     packed = ",\n".join("  " + ", ".join(rows[place : place + 8]) for place in range(0, len(rows), 8))
     return f'{head},\n "cells": [\n{packed}\n ]\n}}\n'
+
+
+def _spread_of(weighted: list[tuple[float, float]], shares: tuple[float, ...]) -> Spread:
+    """Mean, deviation and quantiles of weighted lengths."""
+    weighted.sort(key=lambda pair: pair[1])
+    whole = sum(weight for weight, _ in weighted)
+    mean = sum(weight * tokens for weight, tokens in weighted) / whole
+    variance = sum(weight * (tokens - mean) ** 2 for weight, tokens in weighted) / whole
+    reached = list(accumulate(weight for weight, _ in weighted))
+    last = len(weighted) - 1
+    places = [min(bisect_left(reached, share * whole * (1 - 1e-12)), last) for share in shares]
+    points = tuple((share, round(weighted[place][1])) for share, place in zip(shares, places, strict=True))
+    return Spread(round(weighted[0][1]), round(weighted[-1][1]), round(mean, 2), round(math.sqrt(variance), 2), points)
 
 
 def _spread_document(spread: Spread) -> dict[str, Any]:

@@ -6,8 +6,10 @@ from shipped_traces import trace
 from recommender.errors import InputError
 from recommender.workload.forms import lengths_from_form
 from recommender.workload.inflight import inflight_of
+from recommender.workload.lengths import Cell
+from recommender.workload.plot import plot
 from recommender.workload.readers import summarise
-from recommender.workload.source import inflight, lengths_of
+from recommender.workload.source import describe, inflight, lengths_of
 from recommender.workload.summary import written
 
 
@@ -65,3 +67,35 @@ def test_the_need_from_cells_is_that_of_the_requests(tmp_path):
     for requests in (10, 200):
         found = inflight(tmp_path / "log.csv", requests).statistical_tokens
         assert found == pytest.approx(inflight_of(lengths, requests).statistical_tokens, rel=0.002)
+
+
+def test_a_trace_is_described_by_its_exact_quantiles():
+    summary = describe("azure_conv_2023")
+    assert (summary.input.quantile(0.99), summary.output.quantile(0.99), summary.total.quantile(0.99)) == (
+        4142,
+        601,
+        4259,
+    )
+    assert summary.requests == 19_366
+    assert summary.lengths().maximum_tokens == 14_089
+
+
+def test_logs_and_cell_files_are_described_alike(log, tmp_path):
+    (tmp_path / "cells.json").write_text(written(describe(log).document()))
+    assert describe(tmp_path / "cells.json") == describe(log) == summarise(log)
+    document = json.loads((tmp_path / "cells.json").read_text())
+    del document["log"]["columns"]
+    (tmp_path / "cells.json").write_text(json.dumps(document))
+    with pytest.raises(InputError, match="is no cell file"):
+        describe(tmp_path / "cells.json")
+    del document["log"]
+    (tmp_path / "cells.json").write_text(json.dumps(document))
+    assert describe(tmp_path / "cells.json").total.quantile(0.99) == describe(log).total.quantile(0.99)
+
+
+def test_the_plot_shows_every_octave_and_fits_a_terminal():
+    text = plot(describe("mooncake_conversation").cells)
+    assert all(len(line) <= 100 for line in text.splitlines())
+    assert "65,537-131,072" in text.splitlines()[-1]
+    assert "46%" in text
+    assert plot([Cell(1, 1, 1)]).splitlines()[1].split() == ["1", "100%", "█" * 22, "100%", "█" * 22]
