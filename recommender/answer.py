@@ -6,7 +6,7 @@ from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from recommender.catalog.catalog import Catalog, shipped_catalog
+from recommender.catalog.catalog import Catalog, Resolved, shipped_catalog
 from recommender.catalog.models import Model
 from recommender.errors import Fault, InputError
 from recommender.memory.fit import Fit, Replica, fit_replica
@@ -79,14 +79,17 @@ def fit(
     engine_version: str | None = None,
     memory_model: str = "vllm",
     concurrency: int | None = None,
+    kv_bytes_per_token: int | None = None,
     catalog: Catalog | None = None,
 ) -> Fit:
     """Whether one replica starts, and what it holds; None is the engine's own default.
 
-    `concurrency` is another name for `max_num_seqs`. Raises InputError for names the catalog does not know.
+    `concurrency` is another name for `max_num_seqs`; `kv_bytes_per_token` is what somebody measured on one GPU of a
+    model class that is not modelled. Raises InputError for names that are not known.
     """
     catalog = catalog or shipped_catalog()
-    served, stored = _served(catalog, model, weights, engine_version)
+    resolved = catalog.resolve(model, kv_bytes_per_token)
+    served, stored = _served(catalog, resolved, weights, engine_version)
     replica = Replica(
         model=served,
         gpu=catalog.gpu(gpu),
@@ -109,9 +112,10 @@ def fit(
     return fit_replica(replica, memory_model)
 
 
-def _served(catalog: Catalog, name: str, weights: str | None, engine_version: str | None) -> tuple[Model, WeightChoice]:
+def _served(
+    catalog: Catalog, resolved: Resolved, weights: str | None, engine_version: str | None
+) -> tuple[Model, WeightChoice]:
     """The model and its weights: the repository named, or the dtype asked for, or the model's own."""
-    resolved = catalog.resolve(name)
     model, given, own = resolved.model, resolved.checkpoint, resolved.repository
     if own is not None and given is not None and weights in (None, own.native):
         model, given, weights = own, replace(given, model=own.id), own.native

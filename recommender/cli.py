@@ -136,7 +136,7 @@ def ladder(
 @app.command()
 @guarded
 def fit(
-    model: Annotated[str, typer.Option(help="Hugging Face id or alias.")],
+    model: Annotated[str, typer.Option(help="Catalog name, folder, config.json or hf://owner/name.")],
     gpu: Annotated[str, typer.Option(help="GPU name of the catalog.")],
     tp: Annotated[int, typer.Option(min=1, max=1024, help="Tensor-parallel size.")] = 1,
     pp: Annotated[int, typer.Option(min=1, max=1024, help="Pipeline-parallel size.")] = 1,
@@ -154,6 +154,7 @@ def fit(
     engine_version: Annotated[str | None, typer.Option(help="Whose rules and constants apply.")] = None,
     memory_model: Annotated[str, typer.Option(help="vllm, or article: the flat 2 GB rule.")] = "vllm",
     concurrency: Annotated[int | None, typer.Option(min=1, max=10**7, help="Sets max-num-seqs.")] = None,
+    kv_bytes_per_token: Annotated[int | None, typer.Option(min=1, help="Measured, for an unmodelled class.")] = None,
     catalog: Overlays = None,
     written: Written = Format.table,
     output: Output = None,

@@ -53,7 +53,7 @@ class Catalog:
     stamp: CatalogStamp
     folder: Path
     _parsed: dict[str, Model] = field(default_factory=dict, repr=False, compare=False)
-    _elsewhere: dict[tuple[str, int | None], Resolved] = field(default_factory=dict, repr=False, compare=False)
+    _elsewhere: dict[str, Resolved] = field(default_factory=dict, repr=False, compare=False)
 
     def gpu(self, name: str) -> Gpu:
         """The GPU of that name, whatever its case. Raises InputError with the nearest names."""
@@ -90,9 +90,9 @@ class Catalog:
         name = name.strip()
         known = name.casefold() in self._names or self._checkpoint(name) is not None
         if is_elsewhere(name) or (not known and exists(name)):
-            key = name, kv_bytes_per_token
-            self._elsewhere[key] = self._elsewhere.get(key) or read_elsewhere(name, self, kv_bytes_per_token)
-            return self._elsewhere[key]
+            found = read_elsewhere(name, self, kv_bytes_per_token)
+            self._elsewhere[name] = found
+            return found
         if kv_bytes_per_token is not None:
             what = "a measured figure is taken for a folder or hf:// repository of a model class that is not modelled"
             raise InputError(Fault(what, key="kv_bytes_per_token"))
@@ -111,12 +111,11 @@ class Catalog:
 
     def checkpoints_of(self, model_id: str) -> tuple[Checkpoint, ...]:
         """Checkpoints of exactly this model (not of models of the same geometry), the best known sizes first."""
-        read = [
-            c for each in self._elsewhere.values() for c in each.files if c.model == model_id and not each.checkpoint
-        ]
+        here = [each for each in self._elsewhere.values() if each.checkpoint is None and each.model.id == model_id]
+        read = here[-1].files if here else ()
         known = model_id if read and model_id not in self._entries else self.entry(model_id).id
         found = [own for c in self.checkpoints if c.model == known and (own := self._as_published(c)) is not None]
-        found = [*(c for c in found if c.id not in {each.id for each in read}), *dict.fromkeys(read)]
+        found = [*(c for c in found if c.id not in {each.id for each in read}), *read]
         return tuple(sorted(found, key=lambda c: (c.weights, c.id is None, SIZE_KINDS.index(c.size_kind), c.id or "")))
 
     def trace(self, name: str) -> Trace:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from recommender.catalog.hub import SCHEME, resolve_hub
-from recommender.catalog.local import is_path, resolve_local
+from recommender.catalog.hub import SCHEME, read_hub
+from recommender.catalog.local import is_path, read_local
+from recommender.catalog.repository import Repository, described
 
 if TYPE_CHECKING:
     from recommender.catalog.catalog import Catalog, Resolved
@@ -27,8 +29,14 @@ def exists(name: str) -> bool:
 
 def read_elsewhere(name: str, catalog: Catalog, kv_bytes_per_token: int | None) -> Resolved:
     """The model of a path or a hub repository. Raises InputError, NotModelledError."""
-    read = resolve_hub if name.startswith(SCHEME) else resolve_local
-    return read(name, catalog, kv_bytes_per_token)
+    repository = _once(name) if name.startswith(SCHEME) else read_local(name)
+    return described(repository, catalog, kv_bytes_per_token)
+
+
+@lru_cache(maxsize=16)
+def _once(name: str) -> Repository:
+    """A hub repository, asked once a process: its headers are hundreds of requests. Files may change between calls."""
+    return read_hub(name)
 
 
 def hub_advice(name: str) -> str | None:

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from recommender.catalog.json_file import read_object
 from recommender.catalog.local import check_index, read_local, weight_files
@@ -23,7 +23,6 @@ from recommender.catalog.repository import (
     INDEX,
     QUANT_CONFIG,
     Repository,
-    described,
 )
 from recommender.catalog.safetensors import (
     INDEX_BYTES,
@@ -36,18 +35,10 @@ from recommender.catalog.safetensors import (
 )
 from recommender.errors import Fault, InputError
 
-if TYPE_CHECKING:
-    from recommender.catalog.catalog import Catalog, Resolved
-
 SCHEME = "hf://"
 _ADDRESS = re.compile(r"(?P<repository>[\w.-]{1,96}(?:/[\w.-]{1,96})?)(?:@(?P<revision>[\w./-]{1,200}))?", re.ASCII)
 _AT_ONCE = 8
 _MOST_FILES = 2_000  # each is a request; the largest models have a few hundred
-
-
-def resolve_hub(name: str, catalog: Catalog | None = None, kv_bytes_per_token: int | None = None) -> Resolved:
-    """The model of `hf://owner/name[@revision]`. Raises InputError where it cannot be had, NotModelledError."""
-    return described(read_hub(name), catalog, kv_bytes_per_token)
 
 
 def read_hub(name: str) -> Repository:

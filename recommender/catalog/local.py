@@ -6,7 +6,7 @@ import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from recommender.catalog.json_file import open_regular, read_object
 from recommender.catalog.repository import (
@@ -16,13 +16,9 @@ from recommender.catalog.repository import (
     INDEX,
     QUANT_CONFIG,
     Repository,
-    described,
 )
 from recommender.catalog.safetensors import INDEX_BYTES, VALUES, Index, StoredTensor, index_of, merged, read_tensors
 from recommender.errors import Fault, InputError
-
-if TYPE_CHECKING:
-    from recommender.catalog.catalog import Catalog, Resolved
 
 _SUFFIX = ".safetensors"
 _SHARD = re.compile(r"-(\d{1,6})-of-(\d{1,6})\.safetensors$")
@@ -35,16 +31,12 @@ def is_path(name: str) -> bool:
     return name.startswith((".", "~", "/", os.sep)) or name.endswith(".json") or Path(name).is_absolute()
 
 
-def resolve_local(name: str, catalog: Catalog | None = None, kv_bytes_per_token: int | None = None) -> Resolved:
-    """The model of a folder with a config.json, or of a config file alone. Raises InputError, NotModelledError.
-
-    The model's id is the path as it was written, the folder's where its config.json is named.
-    """
-    return described(read_local(name), catalog, kv_bytes_per_token)
-
-
 def read_local(name: str, model_id: str | None = None, source: str | None = None) -> Repository:
-    """What a folder or a config file says of a model, headers of safetensors files among it, never their data."""
+    """What a folder or a config file says of a model, headers of safetensors files among it, never their data.
+
+    Its id is `model_id`, or the path as it was written (the folder's where its config.json is named). Raises
+    InputError.
+    """
     path = Path(name).expanduser()
     folder, config = (path, path / CONFIG) if _is_folder(path, name) else (path.parent, path)
     shown = model_id or (name if folder == path else str(Path(name).parent) if path.name == CONFIG else name)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
+from recommender.catalog.config_fields import Fields
 from recommender.catalog.models import Checkpoint, Model
 from recommender.catalog.safetensors import Index, StoredTensor
 from recommender.catalog.tensor_names import LoadedBytes, is_plain, left_out_because, loaded_bytes
@@ -15,6 +16,8 @@ from recommender.units import show_gb
 if TYPE_CHECKING:
     from recommender.catalog.catalog import Catalog, Resolved
 
+MEASURED = "kv_bytes_per_token"
+"""Not Hugging Face's: what a config of one's own may carry for a model class that is not modelled."""
 CONFIG_BYTES = 4_000_000
 CONFIG_VALUES = 400_000
 CONFIG, QUANT_CONFIG, INDEX = "config.json", "hf_quant_config.json", "model.safetensors.index.json"
@@ -47,17 +50,21 @@ def described(
 
     A quantised repository that names its base is a checkpoint of that base where the catalog has it in the same
     geometry; any other is a model of its own. `kv_bytes_per_token` is a measured figure for one GPU, taken where the
-    attention of the model is not known.
+    attention of the model is not known; its config may carry it too.
     """
     from recommender.catalog.catalog import Resolved
 
-    own = _model(repository, kv_bytes_per_token)
+    own = _model(repository, kv_bytes_per_token or _declared_measure(repository))
     files = _files(repository, own)
     base = _base(repository, own, catalog)
     if base is None:
         return Resolved(own, files=(files,))
     given = replace(files, model=base.id)
     return Resolved(base, given, own, files=(given,))
+
+
+def _declared_measure(repository: Repository) -> int | None:
+    return Fields(repository.config, repository.where).optional(MEASURED)
 
 
 def _model(repository: Repository, kv_bytes_per_token: int | None) -> Model:
@@ -76,7 +83,7 @@ def _model(repository: Repository, kv_bytes_per_token: int | None) -> Model:
         raise InputError(Fault(f"holds a value that cannot be read: {error}", repository.where)) from None
     if kv_bytes_per_token is not None:
         what = f"the KV cache of {own.architecture} is known exactly"
-        raise InputError(Fault(what, repository.where, key="kv_bytes_per_token", expected="no measured figure"))
+        raise InputError(Fault(what, repository.where, key=MEASURED, expected="no measured figure"))
     _check_patterns(repository, own)
     return own
 
@@ -88,7 +95,7 @@ def _at(fault: Fault, repository: Repository) -> Fault:
 def _with_advice(refusal: NotModelledError, repository: Repository, measured: int | None) -> NotModelledError:
     """The refusal with what would be accepted instead."""
     if measured is None:
-        advice = "a model class that is modelled, or kv_bytes_per_token as measured on one GPU"
+        advice = f"a model class that is modelled, or {MEASURED} as measured on one GPU"
     else:
         advice = "the headers of all its safetensors files too, to know its weights"
     first, *others = (_at(fault, repository) for fault in refusal.faults)

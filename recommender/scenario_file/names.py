@@ -52,5 +52,6 @@ def _model_fault(document: Document, catalog: Catalog) -> dict[Trail, Fault]:
         catalog.resolve(name)
     except InputError as error:
         first = error.faults[0]
-        return {("model",): document.fault(("model",), first.what, first.expected, first.suggestion)}
+        what = ": ".join(part for part in (first.file, first.file and first.key, first.what) if part)
+        return {("model",): document.fault(("model",), what, first.expected, first.suggestion)}
     return {}
