@@ -18,8 +18,8 @@ _WRAPPED = 1e-4  # of the risk: probability that may fall outside the transform'
 _LONGEST_SUM = 4096
 """Requests beyond which Cornish-Fisher takes over (it errs by less than 0.02 % there), joined where they meet."""
 
-_EVERY = 256
-_NODES = np.unique(np.ceil(_EVERY * 1.02 ** np.arange(421)).astype(np.int64))
+_EVERY = 64
+_NODES = np.unique(np.ceil(_EVERY * 1.02 ** np.arange(491)).astype(np.int64))
 
 Complex = NDArray[np.complex128]
 
@@ -61,7 +61,7 @@ class Sum:
     def quantiles(self, requests: Int) -> Int:
         """The quantile of each number of requests at once, for the search: never falls as requests rise.
 
-        Beyond 256 requests it is read off a line between numbers 2 % apart, which lies above it by a block or two.
+        Beyond 64 requests it is read off a line between numbers 2 % apart, which lies above it by a block or two.
         """
         counts, back = np.unique(requests, return_inverse=True)
         above = np.minimum(np.searchsorted(_NODES, counts), len(_NODES) - 1)

@@ -93,7 +93,7 @@ def test_requests_that_are_all_prompt_need_the_worst_case(longest):
 def test_the_search_reads_the_same_quantiles(name):
     lengths = trace(name)
     sums = sum_of(lengths, lengths.maximum_tokens, 16, 0.01)
-    requests = np.array([0, 1, 2, 50, 50, 256, 257, 300, 999, 3_000, 4_096, 4_097, 100_000])
+    requests = np.array([0, 1, 2, 50, 50, 64, 65, 99, 257, 999, 3_000, 4_096, 4_097, 100_000])
     found = sums.quantiles(requests)
     assert list(found[:6]) == [sums.quantile(int(n)) for n in requests[:6]]
     for count, need in zip(requests[6:], found[6:], strict=True):
