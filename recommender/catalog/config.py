@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from recommender.catalog.config_compressed import COMPRESSED, compressed
+from recommender.catalog.config_decilm import DECILM, decilm
 from recommender.catalog.config_decoder import Decoder
 from recommender.catalog.config_delta import DELTA, delta
 from recommender.catalog.config_falcon import FALCON, falcon
@@ -20,7 +21,8 @@ from recommender.catalog.config_nemotron import NEMOTRON, nemotron
 from recommender.catalog.config_quantisation import kv_declared, plain_dtype, quantisation
 from recommender.catalog.config_rotary import max_model_len
 from recommender.catalog.config_stages import on_every_stage
-from recommender.catalog.config_vision import COMPOSITES, Tower, tower
+from recommender.catalog.config_towers import COMPOSITES, language_of, tower
+from recommender.catalog.config_vision import Tower
 from recommender.catalog.config_windowed import WINDOWED, windowed
 from recommender.catalog.models import Model
 from recommender.errors import Fault, NotModelledError, nearest
@@ -41,6 +43,7 @@ READERS: dict[str, Reader] = {
     **dict.fromkeys(JAMBA, jamba),
     **dict.fromkeys(KIMI_LINEAR, kimi_linear),
     **dict.fromkeys(COMPRESSED, compressed),
+    **dict.fromkeys(DECILM, decilm),
 }
 
 
@@ -59,7 +62,7 @@ def model_from_config(
     where = f"config.json of {id}"
     fields = Fields(language_part(config), where)
     architecture = architecture_of(config, fields)
-    language = COMPOSITES[architecture][0] if architecture in COMPOSITES else architecture
+    language = language_of(architecture, config, where) if architecture in COMPOSITES else architecture
     decoder = READERS[language](fields, language)
     seeing = tower(architecture, Fields(config, where), decoder.hidden) if architecture in COMPOSITES else Tower(())
     stored = quantisation(config, fields)

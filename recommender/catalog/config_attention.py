@@ -38,12 +38,13 @@ _FOREIGN = (
     "num_kv_shared_layers",
     "attn_type_list",
     "attention_chunk_size",
+    "use_cla",
 )
 
 
 def refuse_foreign(fields: Fields, architecture: str) -> None:
     """Nothing, or the refusal of a config whose keys announce another attention than its class is known for."""
-    foreign = [key for key in _FOREIGN if fields.values.get(key) not in (None, [], 0, {})]
+    foreign = [key for key in _FOREIGN if fields.values.get(key) not in (None, [], 0, {}, False)]
     if set(fields.sequence("attn_type_list")) <= {1}:  # 1 is softmax attention, 0 its linear kin
         foreign = [key for key in foreign if key != "attn_type_list"]
     if foreign:

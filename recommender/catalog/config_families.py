@@ -169,6 +169,16 @@ FAMILIES: dict[str, Family] = {
     ),
     "MiniMaxM2ForCausalLM": Family(qkv_bias="attention_bias", qk_norm="sharded", mixture="minimax_m2"),
     "GraniteMoeForCausalLM": Family(qkv_bias="attention_bias", o_bias="attention_bias", mixture="granite_moe"),
+    "Ernie4_5_MoeForCausalLM": Family(qkv_bias="use_bias", mlp_bias="use_bias", tied=True, mixture="ernie"),
+    "PhiMoEForCausalLM": Family(qkv_bias=True, o_bias=True, head_bias=True, norm_vectors=2, mixture="phi"),
+    "HunYuanMoEV1ForCausalLM": Family(
+        qkv_bias="attention_bias",
+        o_bias="attention_bias",
+        qk_norm="head",
+        qk_norm_key="use_qk_norm",
+        transformers_backend=True,
+        mixture="hunyuan",
+    ),
     "OlmoeForCausalLM": Family(qk_norm="sharded", mixture="olmoe"),
     "GptOssForCausalLM": Family(
         qkv_bias=True,

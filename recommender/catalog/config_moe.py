@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from recommender.catalog.config_attention import compact
 from recommender.catalog.config_fields import Fields
 from recommender.catalog.config_layers import dense_mlp, linear, routed_experts, router
 from recommender.catalog.models import LayerIndices, Tensor
+from recommender.errors import Fault, NotModelledError
 
 _MOST_EXPERTS = 2**16
 
@@ -24,11 +26,12 @@ class Mixture:
 
 
 def _experts(fields: Fields) -> int:
-    return fields.integer("num_experts", "num_local_experts", "n_routed_experts", most=_MOST_EXPERTS)
+    names = ("num_experts", "num_local_experts", "n_routed_experts", "moe_num_experts")
+    return fields.integer(*names, most=_MOST_EXPERTS)
 
 
 def _per_token(fields: Fields, default: int | None = None) -> int:
-    names = ("num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_topk")
+    names = ("num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_k")
     return fields.integer(*names, default=default, most=_MOST_EXPERTS)
 
 
@@ -134,6 +137,47 @@ def _gpt_oss(fields: Fields, hidden: int, layers: int) -> Mixture:
     return Mixture(experts, _per_token(fields), intermediate, tuple(tensors), range(0))
 
 
+def _ernie(fields: Fields, hidden: int, layers: int) -> Mixture:
+    """Mixtures between two layers, at an interval, with shared experts; router and its bias in float32."""
+    intermediate, experts = fields.integer("moe_intermediate_size"), _experts(fields)
+    first = fields.integer("moe_layer_start_index", default=0, least=0)
+    last = fields.integer("moe_layer_end_index", default=layers - 1, least=0)
+    step = fields.integer("moe_layer_interval", default=1)
+    sparse = compact(tuple(i for i in range(layers) if first <= i <= last and (i + 1) % step == 0))
+    shared = fields.integer("moe_num_shared_experts", default=0, least=0)
+    tensors = [
+        *routed_experts(hidden, intermediate, experts, sparse),
+        *router(hidden, experts, sparse, element_bytes=4, correction_bytes=4),
+    ]
+    if shared:
+        width = shared * intermediate
+        tensors += dense_mlp(hidden, width, sparse, group="shared_experts", prefix="mlp.shared_experts")
+    dense = compact(tuple(i for i in range(layers) if i not in set(sparse)))
+    return Mixture(experts, _per_token(fields), intermediate, tuple(tensors), dense)
+
+
+def _hunyuan(fields: Fields, hidden: int, layers: int) -> Mixture:
+    """Every layer a mixture with shared experts; sizes are listed layer by layer."""
+    intermediate, experts = _alike(fields, "moe_intermediate_size"), _experts(fields)
+    every, shared = range(layers), _alike(fields, "num_shared_expert")
+    tensors = [
+        *routed_experts(hidden, intermediate, experts, every),
+        *router(hidden, experts, every),
+        *dense_mlp(hidden, shared * intermediate, every, group="shared_experts", prefix="mlp.shared_mlp"),
+    ]
+    return Mixture(experts, _alike(fields, "moe_topk"), intermediate, tuple(tensors), range(0))
+
+
+def _alike(fields: Fields, key: str) -> int:
+    """A number, or the one number that a list holds for every layer."""
+    found = fields.raw(key)
+    if found is None or not isinstance(found[1], list):
+        return fields.integer(key)
+    if len(set(map(str, found[1]))) != 1:
+        raise NotModelledError(Fault("layers that differ", file=fields.where, key=key))
+    return Fields({key: found[1][0]}, fields.where).integer(key)
+
+
 MIXTURES: dict[str, Callable[[Fields, int, int], Mixture]] = {
     "mixtral": _mixtral,
     "qwen2_moe": _qwen2_moe,
@@ -143,6 +187,9 @@ MIXTURES: dict[str, Callable[[Fields, int, int], Mixture]] = {
     "granite_moe": _mixtral,
     "olmoe": _mixtral,
     "gpt_oss": _gpt_oss,
+    "ernie": _ernie,
+    "phi": _mixtral,
+    "hunyuan": _hunyuan,
 }
 
 

@@ -27,6 +27,7 @@ _EVERY_STAGE = {
             "MixtralForCausalLM",
             "NemotronHForCausalLM",
             "OlmoeForCausalLM",
+            "PhiMoEForCausalLM",
             "Qwen2MoeForCausalLM",
             "Qwen3MoeForCausalLM",
             "StableLmForCausalLM",
