@@ -83,7 +83,10 @@ def _read_one_by_one(text: Any) -> Float:
     import pandas as pd
 
     words = [each.decode("ascii", "replace") for each in text.tolist()]
-    return _seconds(pd.Series(pd.to_datetime(words, errors="coerce", utc=True, format="mixed")))
+    try:
+        return _seconds(pd.Series(pd.to_datetime(words, errors="coerce", utc=True, format="mixed")))
+    except (ValueError, OverflowError):
+        return np.full(len(words), np.nan)  # a year that no log was written in
 
 
 def _seconds(column: Any) -> Float:
