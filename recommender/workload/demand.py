@@ -42,21 +42,32 @@ class Statistical:
         return needs
 
     def _needs(self, pool: KvPool, sequences: Int, limit: int, in_flight: int) -> Int:
-        shortest = min(limit, self.lengths.maximum_tokens)
-        tokens = np.arange(len(token_law(self.lengths, shortest).pmf), dtype=np.int64)
-        kept = np.ascontiguousarray(pool.request_blocks(tokens, np.ones_like(tokens)), dtype=np.int64)
-        sums = _sums(self.lengths, shortest, float(self.epsilon), kept.tobytes())
+        shortest, risk = min(limit, self.lengths.maximum_tokens), float(self.epsilon)
+        kept = _kept(pool, self.lengths, shortest)
         whole = pool.request_blocks(limit, in_flight)
         in_flight_blocks = whole - pool.request_blocks(limit, 1)
-        need = np.minimum(sums.quantiles(sequences) + in_flight_blocks, sequences * whole)
-        if self.shared_prefix is not None and np.array_equal(kept, -(-tokens // pool.block_size)):
-            size, risk = pool.block_size, float(self.epsilon)
-            beside = sum_of(self.lengths, shortest, size, risk, self.shared_prefix).quantiles(sequences)
-            need = np.minimum(need, self.shared_prefix.blocks(size) + beside)
+        need = np.minimum(
+            _sums(self.lengths, shortest, risk, kept).quantiles(sequences) + in_flight_blocks, sequences * whole
+        )
+        if self.shared_prefix is not None and kept == _full(len(kept) // 8, pool.block_size):
+            beside = sum_of(self.lengths, shortest, pool.block_size, risk, self.shared_prefix).quantiles(sequences)
+            need = np.minimum(need, self.shared_prefix.blocks(pool.block_size) + beside)
         return np.where(sequences > 0, np.maximum(need, whole), 0)
 
 
+@lru_cache(maxsize=256)
+def _kept(pool: KvPool, lengths: Lengths, max_model_len: int) -> bytes:
+    """The blocks that a request keeps at each number of tokens it may hold, as the bytes of an int64 array."""
+    tokens = np.arange(len(token_law(lengths, max_model_len).pmf), dtype=np.int64)
+    return np.ascontiguousarray(pool.request_blocks(tokens, np.ones_like(tokens)), dtype=np.int64).tobytes()
+
+
+def _full(count: int, block_size: int) -> bytes:
+    """The same where all layers keep the whole cache."""
+    return (-(-np.arange(count, dtype=np.int64) // block_size)).tobytes()
+
+
 @lru_cache(maxsize=64)
-def _sums(lengths: Lengths, max_model_len: int, risk: float, charged: bytes) -> Sum:
-    law = token_law(lengths, max_model_len).charged(np.frombuffer(charged, dtype=np.int64))
-    return Sum(law, risk)
+def _sums(lengths: Lengths, max_model_len: int, risk: float, kept: bytes) -> Sum:
+    """Sums of the blocks kept; pools that charge alike share them."""
+    return Sum(token_law(lengths, max_model_len).charged(np.frombuffer(kept, dtype=np.int64)), risk)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from decimal import Decimal
 from functools import lru_cache
 
@@ -53,6 +53,14 @@ class Lengths:
     notes: tuple[str, ...] = ()
     spread: bool = False
     arrivals: Arrivals | None = None
+    _hash: int = field(init=False, repr=False, compare=False, default=0)
+
+    def __post_init__(self) -> None:
+        """Hash once: laws are looked up by their lengths, thousands of times in a search."""
+        object.__setattr__(self, "_hash", hash((self.cells, self.maximum_tokens, self.totals)))
+
+    def __hash__(self) -> int:
+        return self._hash
 
 
 @lru_cache(maxsize=1)

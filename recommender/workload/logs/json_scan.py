@@ -49,7 +49,9 @@ class Scanner:
         plain = all(often[key] == 1 and key.isascii() and '"' not in key and "\\" not in key for key in keys.values())
         if chosen.summed or "elapsed" in chosen.of or not plain:
             return None
-        return cls({role: re.compile(b'"%s"[ \\t]*:[ \\t]*' % re.escape(key.encode())) for role, key in keys.items()}, unit)
+        return cls(
+            {role: re.compile(b'"%s"[ \\t]*:[ \\t]*' % re.escape(key.encode())) for role, key in keys.items()}, unit
+        )
 
     def scan(self, block: bytes, tally: Tally) -> list[bytes]:
         """Count the block's plain lines; gives back the lines that need a decoder."""
