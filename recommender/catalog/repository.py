@@ -118,7 +118,9 @@ def _files(repository: Repository, own: Model) -> Checkpoint:
     groups: tuple[tuple[str, int], ...] = ()
     if repository.tensors is not None:
         loaded = loaded_bytes(repository.tensors, layers=own.layers, tied=own.tied_embeddings)
-        if not is_measured(own):
+        if is_measured(own):
+            notes.append("class not modelled: KV cache as measured, attention weights whole on each GPU")
+        else:
             _check_storage(repository, own, loaded)
         total, groups = loaded.stored_bytes, loaded.groups
         notes += [f"not loaded: {show_gb(size)} of {why}" for why, size in loaded.left_out]
@@ -129,8 +131,7 @@ def _files(repository: Repository, own: Model) -> Checkpoint:
         quantisation=own.quantisation,
         bytes_total=total,
         size_kind="unknown" if total is None else "index",
-        source=repository.source,
-        notes="; ".join(notes),
+        source="; ".join((repository.source, *notes)),
         kv_declared=own.kv_declared,
         group_bytes=groups,
     )

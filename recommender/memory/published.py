@@ -77,10 +77,11 @@ def _by_group(model: Model, stored: Quantisation | None, checkpoint: Checkpoint)
         read.setdefault("lm_head", computed["lm_head"])
     groups = sorted({*computed, *read})
     apart = {group: abs(computed.get(group, 0) - read.get(group, 0)) for group in groups}
-    if sum(apart.values()) <= _SAME_FILE * sum(computed.values()):
+    negligible = _SAME_FILE * sum(computed.values())
+    if sum(apart.values()) <= negligible:
         return Published(f"computed from the config, agrees with the file headers of {checkpoint.id}")
-    widest = sorted((group for group in groups if apart[group]), key=lambda group: (-apart[group], group))[:3]
-    said = ", ".join(f"{group} {show_gb(read.get(group, 0))}" for group in widest)
+    unlike = [group for group in groups if apart[group] > negligible / len(groups)]
+    said = ", ".join(f"{group} {show_gb(read.get(group, 0))}" for group in unlike)
     return Published(
         f"file headers of {checkpoint.id}; unlike its config: {said}",
         groups=tuple((group, Fraction(read.get(group, 0), size)) for group, size in sorted(computed.items()) if size),

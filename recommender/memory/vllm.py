@@ -10,6 +10,7 @@ from recommender.memory.compatibility import Verdict, compatible
 from recommender.memory.engine import EngineConstants, engine_constants
 from recommender.memory.fit import Fit, Replica, Totals
 from recommender.memory.kv import KvSize, kv_size
+from recommender.memory.published import published
 from recommender.memory.reserve import extrapolated
 from recommender.memory.startup import (
     CONTEXT_BYTES,
@@ -196,6 +197,7 @@ def _fit(start: _Start, budget: Budget | None, size: KvSize | None, why: str | N
         block_size=pool.block_size if pool else None,
         blocks=size.blocks if size else None,
         request_blocks=pool.request_blocks(limits.max_model_len, start.in_flight_tokens) if pool else None,
+        steady_request_blocks=pool.steady_blocks(limits.max_model_len) if pool else None,
         kv_cache_tokens=size.tokens if size else 0,
         max_concurrency=size.max_concurrency if size else 0.0,
         starts=why is None,
@@ -219,7 +221,7 @@ def _sources(start: _Start) -> dict[str, str]:
     sampler = constants.samplers[constants.runner(replica.model, start.quantised)]
     return {
         "memory": replica.gpu.memory_source,
-        "weights": replica.checkpoint.source if replica.checkpoint else replica.model.source,
+        "weights": _weights_source(replica),
         "activation": sampler.source,
         "non_torch": constants.non_torch.source,
         "cuda_graph": constants.graphs.source if constants.graphs_charged else "not charged by this version",
@@ -227,6 +229,15 @@ def _sources(start: _Start) -> dict[str, str]:
         "utilization": constants.sources["gpu_memory_utilization"],
         "compatibility": start.verdict.source,
     }
+
+
+def _weights_source(replica: Replica) -> str:
+    """Where the weights' bytes come from, and whether the files agree with the config where their headers were read."""
+    checkpoint = replica.checkpoint
+    if checkpoint is None or not checkpoint.group_bytes:
+        return checkpoint.source if checkpoint else replica.model.source
+    stored = stored_as(replica.model, replica.weights, checkpoint)
+    return f"{published(replica.model, stored, checkpoint).source}; {checkpoint.source}"
 
 
 def _warnings(start: _Start) -> tuple[str, ...]:
