@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from recommender.catalog.gpus import Gpu
@@ -124,6 +125,7 @@ def read_calibration(text: str, name: str) -> Calibration:
     return Calibration(tuple(sorted(read, key=lambda each: each.key)))
 
 
+@lru_cache(maxsize=1)
 def _file_type() -> Any:
     """The form of the file, made where a file is read: pydantic is not loaded before."""
     from typing import Annotated, Literal

@@ -30,8 +30,20 @@ def causes_of(
 ) -> tuple[Cause, ...]:
     """Causes of the gaps, those that explain most first; empty where prediction and log agree."""
     case = Case(log, configuration, prediction, readings, gaps, budget)
-    found = [cause for look in _LOOKS for cause in look(case)]
+    found = [cause for look in _LOOKS for cause in look(case)] or list(_largest_gap(case))
     return tuple(sorted(found, key=lambda cause: (-abs(cause.explains_bytes), cause.what)))
+
+
+def _largest_gap(case: Case) -> Iterator[Cause]:
+    """Where most of the gap is, when nothing in the log accounts for it."""
+    name = max(_PARTS, key=lambda name: abs(case.gap(name)))
+    gap = case.gap(name)
+    if gap:
+        where = f"most of it is in {_PARTS[name]}, {gib(abs(gap))} {'below' if gap > 0 else 'above'} what is predicted"
+        yield Cause("nothing that the log names", where, gap)
+    elif case.gap("kv_cache"):
+        why = "lines that each differ by less than can be explained add up"
+        yield Cause("nothing that the log names", why, case.gap("kv_cache"))
 
 
 def _others_on_the_card(case: Case) -> Iterator[Cause]:
@@ -59,7 +71,7 @@ def _another_card(case: Case) -> Iterator[Cause]:
     if gap:
         gpu = case.prediction.device.gpu
         stated = f"the log states {gib(case.readings.by_name['total'].value)}, the catalog {gib(gpu.memory_bytes or 0)}"
-        reasoning = f"{stated} for a {gpu.name}: another card, a part of one (MIG), or a driver that shows it so (WSL2)"
+        reasoning = f"{stated} for {gpu.name}: another card, a part of one (MIG), or a driver that shows it so (WSL2)"
         yield Cause("the GPU has other memory", reasoning, gap)
 
 
@@ -142,6 +154,13 @@ def _unmeasured(case: Case) -> Iterator[Cause]:
             yield Cause("constants that were not measured here", reason, 0)
 
 
+_PARTS = {
+    "weights": "weights",
+    "activation": "activations",
+    "graph_estimate": "CUDA graphs",
+    "overhead": "activations and memory outside PyTorch",
+    "reserve": "what is neither weights nor KV cache",
+}
 Holds = Callable[[Case, float], bool]
 """Whether a cause holds for a case in which the log has so many times what is predicted."""
 

@@ -12,7 +12,7 @@ from recommender.verify.causes import causes_of
 from recommender.verify.configuration import Configuration, configuration_of
 from recommender.verify.log import StartupLog
 from recommender.verify.prediction import Prediction, prediction_of
-from recommender.verify.readings import Reading, Readings, readings_of
+from recommender.verify.readings import FROM_THE_POOL, Reading, Readings, readings_of
 
 TOLERANCE = 0.03
 """Share of the budget that prediction and log may differ by: nine of ten published start-up logs are within 4 %."""
@@ -146,10 +146,10 @@ def _pool_rows(prediction: Prediction, readings: Readings, budget: int) -> Itera
     if pool is None and blocks is not None and fit.block_size is not None:
         tokens = blocks.value * fit.block_size
         pool = Reading("pool", tokens, 0, blocks.line, f"blocks x {fit.block_size}")
-    if kv is not None and pool is not None and kv.value > 0 and pool.value > 0:
+    if kv is not None and kv.said_by != FROM_THE_POOL and pool is not None and kv.value > 0 and pool.value > 0:
         yield _arithmetic(prediction, kv, pool)
     if pool is not None:
-        yield _counted("pool", "KV cache, tokens", "tokens", fit.kv_cache_tokens, pool, weight)
+        yield _counted("pool", "tokens in the KV cache", "tokens", fit.kv_cache_tokens, pool, weight)
     if concurrency is not None:
         logged = concurrency.value / 10**6
         share = (fit.max_concurrency / logged - 1) * weight if logged else None
@@ -170,7 +170,7 @@ def _arithmetic(prediction: Prediction, kv: Reading, pool: Reading) -> Row:
     rounding = max(high - tokens, tokens - low)
     over = max(0, abs(tokens - pool.value) - rounding)
     share = over / pool.value * (1 if tokens > pool.value else -1)
-    what = "tokens in the logged KV cache"
+    what = "tokens by the logged KV cache"
     return Row("arithmetic", what, "tokens", tokens, pool.value, rounding, share, pool.line, pool.said_by)
 
 
@@ -178,7 +178,7 @@ def _refusal_rows(log: StartupLog, prediction: Prediction, readings: Readings, b
     fit, needed, longest = prediction.fit, readings["needed"], readings["estimated_len"]
     if needed is not None and fit.request_blocks and fit.bytes_per_block:
         predicted = fit.request_blocks * fit.bytes_per_block
-        what = f"KV cache of one request of {fit.max_model_len:,}"
+        what = f"KV cache of {fit.max_model_len:,} tokens"
         yield _bytes_row("needed", what, predicted, needed, budget, prediction)
     if longest is not None:
         predicted_longest = fit.estimated_max_model_len or (fit.max_model_len if fit.starts else 0)

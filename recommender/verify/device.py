@@ -13,6 +13,8 @@ from recommender.verify.log import StartupLog
 
 NEAR = 0.004
 """Share by which the memory of two cards of one type differs in published logs (H100: 79.10-79.33 GiB)."""
+ALIKE = 0.025
+"""The same where a driver shows it otherwise (WSL2: an RTX 4090 of 23.99 instead of 23.6 GiB): no card is assumed."""
 
 _WORD = re.compile(r"[a-z]+\d+[a-z]*|\d+gb|[a-z]{2,}|\d{3,}")
 _SAME = {
@@ -56,26 +58,32 @@ def device_of(log: StartupLog, gpus: Sequence[Gpu], defaults: Defaults, named: G
     if total is None:
         unknown = f" (it names {', '.join(log.devices)}, which the catalog does not know)" if log.devices else ""
         raise _unnamed(f"the log does not say on which GPU it was written{unknown}")
-    near = [gpu for gpu in known if abs((gpu.memory_bytes or 0) - total.value) <= NEAR * total.value]
+    near = _within(known, total.value, NEAR)
     near = [gpu for gpu in near if defaults(gpu)] or near
     if not near:
-        raise _unnamed(f"no GPU of the catalog has {show_gb(total.value)}")
+        raise _unnamed(f"no GPU of the catalog has {show_gb(total.value)}", _within(known, total.value, ALIKE))
     best = _nearest(near, total.value)
     how = f"by its memory of {total.value / GIB:.2f} GiB"
     return Device(best, how, tuple(gpu.name for gpu in near if gpu != best))
 
 
-def _unnamed(what: str) -> InputError:
-    return InputError(Fault(what, key="--gpu", expected="a GPU of the catalog"))
+def _within(gpus: Iterable[Gpu], total: int, share: float) -> list[Gpu]:
+    return [gpu for gpu in gpus if abs((gpu.memory_bytes or 0) - total) <= share * total]
+
+
+def _unnamed(what: str, alike: Iterable[Gpu] = ()) -> InputError:
+    names = " or ".join(gpu.name for gpu in alike) or None
+    return InputError(Fault(what, key="--gpu", expected="a GPU of the catalog", suggestion=names))
 
 
 def _nearest(gpus: Sequence[Gpu], total: int | None) -> Gpu:
-    """The card whose memory is nearest (to 0.01 GiB); of equal ones one whose memory was observed, then the first."""
-    if total is None:
-        return gpus[0]
-    return min(
-        gpus, key=lambda gpu: (abs((gpu.memory_bytes or 0) - total) * 100 // GIB, gpu.memory_confidence != "observed")
-    )
+    """The card whose memory is nearest (to 0.02 GiB); of equal ones an observed one, then the one of most bandwidth."""
+
+    def order(gpu: Gpu) -> tuple[int, bool, int]:
+        away = 0 if total is None else abs((gpu.memory_bytes or 0) - total) * 50 // GIB
+        return away, gpu.memory_confidence != "observed", -(gpu.bandwidth_bytes_per_s or 0)
+
+    return min(gpus, key=order)
 
 
 def _named(devices: Iterable[str], gpus: Sequence[Gpu]) -> list[Gpu]:

@@ -101,7 +101,8 @@ def _verdict(found: Verification) -> list[str]:
     if found.log.refusal is not None:
         lines += paragraph(f"The log ends in a refusal (line {found.log.signs[found.log.refusal]}).")
     if not found.prediction.fit.starts:
-        lines += paragraph(f"Predicted: it does not start. {(found.prediction.fit.refusal or '').rstrip('.')}.")
+        refusal = found.prediction.fit.refusal or "no reason is known"
+        lines += paragraph(f"Predicted: it does not start. {refusal}")
     if not found.beyond:
         return lines + paragraph(f"All lines agree within {100 * found.tolerance:g} % of the budget of {budget}.")
     names = ", ".join(row.what for row in found.beyond)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from decimal import Decimal
 
 from recommender.memory.fit import Fit
 from recommender.verify.log import Figure, StartupLog, Stated
+
+FROM_THE_POOL = "from the tokens"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,30 +82,45 @@ def _take(found: dict[str, Reading], name: str, stated: tuple[Figure, str] | Non
 
 def _derived(found: dict[str, Reading], log: StartupLog, fit: Fit) -> Iterator[Reading]:
     """What follows from the figures that are stated, by the engine's own sums."""
-    share, total = log.share("utilization"), found.get("total")
-    if total and "usable" not in found:
-        usable = int(total.value * (share or Decimal(str(fit.gpu_memory_utilization))))
-        yield Reading("usable", usable, total.half, total.line, "memory x utilization")
-        found = {**found, "usable": Reading("usable", usable, total.half, total.line, "memory x utilization")}
-    if "kv_cache" not in found and "refused_available" in found:
+    known = dict(found)
+    for reading in (*_usable(known, log, fit), *_cache(known, fit), *_graphs(known, log)):
+        known.setdefault(reading.name, reading)
+        yield reading
+    yield from _activations(known)
+    yield from _rest(known, fit)
+
+
+def _usable(found: Mapping[str, Reading], log: StartupLog, fit: Fit) -> Iterator[Reading]:
+    total = found.get("total")
+    if total is not None:
+        share = log.share("utilization") or Decimal(str(fit.gpu_memory_utilization))
+        yield Reading("usable", int(total.value * share), total.half, total.line, "memory x utilization")
+
+
+def _cache(found: Mapping[str, Reading], fit: Fit) -> Iterator[Reading]:
+    """KV cache memory and tokens from a refusal; memory from the tokens where nothing else states it."""
+    if "refused_available" in found:
         yield _renamed(found["refused_available"], "kv_cache")
-    if "pool" not in found and "refused_pool" in found:
+    if "refused_pool" in found:
         yield _renamed(found["refused_pool"], "pool")
-    if total and "graph_estimate" not in found and (without := log.share("without_graphs")) is not None and share:
-        line = log.largest("without_graphs")
+    pool, blocks = found.get("pool") or found.get("refused_pool"), found.get("blocks")
+    if blocks is not None and fit.blocks:
+        yield Reading("kv_cache", fit.kv_cache_bytes * blocks.value // fit.blocks, 0, blocks.line, FROM_THE_POOL)
+    elif pool is not None and fit.kv_cache_tokens:
+        yield Reading("kv_cache", fit.kv_cache_bytes * pool.value // fit.kv_cache_tokens, 0, pool.line, FROM_THE_POOL)
+
+
+def _graphs(found: Mapping[str, Reading], log: StartupLog) -> Iterator[Reading]:
+    """The estimate, where it is stated as the utilization that it is worth."""
+    total, share, without = found.get("total"), log.share("utilization"), log.share("without_graphs")
+    line = log.largest("without_graphs")
+    if total is not None and share is not None and without is not None and line is not None:
         half = int(total.value * Decimal("0.00005"))
-        yield Reading(
-            "graph_estimate",
-            int(total.value * (share - without)),
-            half,
-            line.line if line else 0,
-            "difference of utilizations",
-        )
-    yield from _activations(found)
-    yield from _rest(found)
+        value = int(total.value * (share - without))
+        yield Reading("graph_estimate", value, half, line.line, "difference of utilizations")
 
 
-def _activations(found: dict[str, Reading]) -> Iterator[Reading]:
+def _activations(found: Mapping[str, Reading]) -> Iterator[Reading]:
     """Activations and memory outside torch, apart or together, by what this generation of lines states."""
     weights = found.get("weights")
     if weights is None:
@@ -118,11 +135,11 @@ def _activations(found: dict[str, Reading]) -> Iterator[Reading]:
         yield _difference("overhead", both, (weights,))
 
 
-def _rest(found: dict[str, Reading]) -> Iterator[Reading]:
-    """Everything that is neither weights nor KV cache."""
+def _rest(found: Mapping[str, Reading], fit: Fit) -> Iterator[Reading]:
+    """Everything that is neither weights nor KV cache; of the card's own memory where the log does not state any."""
     usable, weights, kv = (found.get(name) for name in ("usable", "weights", "kv_cache"))
-    if usable and weights and kv:
-        yield _difference("reserve", usable, (weights, kv))
+    if weights and kv:
+        yield _difference("reserve", usable or Reading("usable", fit.usable_bytes, 0, kv.line, ""), (weights, kv))
 
 
 def _renamed(reading: Reading, name: str) -> Reading:

@@ -1,0 +1,40 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from recommender.catalog.catalog import Catalog, load_catalog
+from recommender.verify.compare import Verification, verify_log
+from recommender.verify.log import StartupLog, read_log
+
+LOGS = Path(__file__).parent / "logs"
+
+
+def parsed(text: str) -> StartupLog:
+    """The start-up log in a text."""
+    log = read_log([text.encode()])
+    assert log is not None
+    return log
+
+
+@pytest.fixture(scope="session")
+def catalog() -> Catalog:
+    return load_catalog()
+
+
+@pytest.fixture(scope="session")
+def verified(catalog: Catalog) -> Callable[..., Verification]:
+    """Verifies the log in a text."""
+
+    def verify(text: str, **asked: str) -> Verification:
+        return verify_log(read_log([text.encode()]), catalog, name="a.log", **asked)
+
+    return verify
+
+
+@pytest.fixture(scope="session")
+def real(verified: Callable[..., Verification]) -> dict[str, Verification]:
+    """The five published excerpts by name."""
+    return {path.stem: verified(path.read_text(encoding="utf-8")) for path in sorted(LOGS.glob("*.log"))}
