@@ -55,7 +55,8 @@ class Fit:
     Where `starts` is False, `refusal` says why and the KV figures are those of the pool the engine would have formed:
     fewer than one request of max_model_len, or none. A shape that cannot be split over these GPUs holds zero bytes.
     `kv_cache_tokens` is what the engine logs ("GPU KV cache size"), `max_concurrency` requests of max_model_len.
-    `request_blocks` is what the engine charges one such request; one block of the pool, the null block, is never used.
+    `request_blocks` is what the engine charges one such request at start-up, `steady_request_blocks` what it still
+    holds once its prompt is processed (less where layers slide). One block, the null block, is never used.
     """
 
     model: str
@@ -97,6 +98,7 @@ class Fit:
     sources: dict[str, str]
     warnings: tuple[str, ...]
     request_blocks: int | None = None
+    steady_request_blocks: int | None = None
 
 
 def fit_replica(replica: Replica, memory_model: str = "vllm") -> Fit:

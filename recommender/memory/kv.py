@@ -48,6 +48,13 @@ class CacheGroup:
             return -(-kept // page.block_size) + 1
         return -(-_smaller(page.window + in_flight_tokens, tokens) // page.block_size)
 
+    def steady_blocks(self, tokens: int) -> int:
+        """Blocks a request of `tokens` still holds once its prompt is processed: the window, not what was in flight."""
+        page = self.page
+        if page.growth == "state":
+            return page.states
+        return ceil_div(min(page.window, tokens) if page.window else tokens, page.block_size)
+
 
 @dataclass(frozen=True, slots=True)
 class KvPool:
@@ -68,6 +75,10 @@ class KvPool:
         for group in self.groups:
             blocks = blocks + group.request_blocks(tokens, in_flight_tokens)
         return blocks  # type: ignore[no-any-return]
+
+    def steady_blocks(self, tokens: int) -> int:
+        """Blocks a request of `tokens` still holds once its prompt is processed; never more than `request_blocks`."""
+        return sum(group.steady_blocks(tokens) for group in self.groups)
 
     def blocks(self, available_bytes: int) -> int:
         """Blocks that so many bytes hold, the null block among them."""
