@@ -10,7 +10,7 @@ from pathlib import Path
 
 from recommender.errors import Fault, InputError
 from recommender.workload.lengths import Lengths
-from recommender.workload.replay import Request
+from recommender.workload.replica import Request
 
 
 @dataclass(frozen=True, slots=True)

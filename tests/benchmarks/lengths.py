@@ -84,8 +84,8 @@ def reading(folder: Path) -> list[Figure]:
 def sizing() -> list[Figure]:
     """In-flight quantiles, what the search reads, and a replay."""
     from recommender.workload.inflight import inflight_of, sum_of
-    from recommender.workload.replay import Server, StepTime
-    from recommender.workload.replay_report import replay_in_loop
+    from recommender.workload.replay import replay_in_loop
+    from recommender.workload.replica import Server, StepTime
     from recommender.workload.source import lengths_of
 
     lengths = lengths_of("mooncake_conversation")

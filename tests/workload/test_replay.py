@@ -7,8 +7,8 @@ from shipped_traces import trace
 
 from recommender.errors import InputError
 from recommender.workload.inflight import inflight_of
-from recommender.workload.replay import Request, Server, StepTime, replay
-from recommender.workload.replay_report import replay_arrivals, replay_in_loop
+from recommender.workload.replay import replay, replay_arrivals, replay_in_loop
+from recommender.workload.replica import Request, Server, StepTime
 from recommender.workload.traffic import accepted, drawn, from_log
 
 SECOND = StepTime(1.0, 0.0, 0.0)
