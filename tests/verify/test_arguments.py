@@ -10,16 +10,17 @@ from recommender.verify.arguments import command_line, dumped, read_value
 
 
 def test_dictionary_of_arguments() -> None:
-    text = "{'model_tag': 'a/b', 'max_model_len': 8192, 'gpu_memory_utilization': 0.95, "
-        "'enable_lora': True, 'x': None} and more"
-    expected = {
+    text = (
+        "{'model_tag': 'a/b', 'max_model_len': 8192, 'gpu_memory_utilization': 0.95, 'enable_lora': True, "
+        "'x': None} and more"
+    )
+    assert dumped(text) == {
         "model_tag": "a/b",
         "max_model_len": 8192,
         "gpu_memory_utilization": Decimal("0.95"),
         "enable_lora": True,
         "x": None,
     }
-    assert dumped(text) == expected
 
 
 def test_namespace_and_configuration_line_agree() -> None:
