@@ -64,6 +64,7 @@ class Trace:
             notes=notes,
             spread=True,
             arrivals=arrivals_from({"arrivals": self.arrivals, "diurnal": self.diurnal}),
+            longest_prompt=self.input.maximum,
         )
 
 

@@ -47,6 +47,7 @@ def lengths_from_cell_file(document: Mapping[str, Any], *, name: str = "", file:
         notes=tuple(str(document[key]) for key in ("notes",) if document.get(key)),
         spread=str(document.get("bucketing", "")).startswith("half octaves"),
         arrivals=arrivals_from(document),
+        longest_prompt=_longest_prompt(document),
     )
 
 
@@ -86,6 +87,12 @@ def _is_number(value: Any) -> bool:
 
 def _is_tokens(value: Any) -> bool:
     return _is_number(value) and value == int(value) and 1 <= value <= MAXIMUM_TOKENS
+
+
+def _longest_prompt(document: Mapping[str, Any]) -> int | None:
+    prompts = document.get("input_tokens")
+    stated = prompts.get("maximum") if isinstance(prompts, Mapping) else None
+    return int(stated) if isinstance(stated, int) and _is_tokens(stated) else None
 
 
 def _points(total: Mapping[str, Any]) -> tuple[tuple[float, float], ...] | None:

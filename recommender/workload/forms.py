@@ -11,12 +11,13 @@ from recommender.errors import Fault, InputError, nearest
 from recommender.units import parse_tokens
 from recommender.workload import laws
 from recommender.workload.cellfile import cells_from_rows
-from recommender.workload.lengths import MAXIMUM_TOKENS, Cell, Lengths
+from recommender.workload.lengths import MAXIMUM_TOKENS, Cell, Lengths, asking
 from recommender.workload.marginals import Joint, Marginal, through_buckets, through_quantiles
 
 TraceLookup = Callable[[str], Lengths]
 """The Lengths of a shipped trace by name; raises InputError (with the nearest name) for an unknown one."""
 
+_ASKED = "max_tokens"  # beside the form: what every client sends
 _DEPENDENCE = {"independent": 0.0, "comonotone": 1.0}
 
 
@@ -27,12 +28,20 @@ def lengths_from_form(
     if not isinstance(form, Mapping):
         raise InputError(Fault(f"{form!r} is not a block", key=key, expected=_one_of()))
     named = [word for word in form if word in _FORMS]
-    unknown = [_unknown_form(word, key) for word in form if word not in _FORMS]
+    unknown = [_unknown_form(word, key) for word in form if word not in _FORMS and word != _ASKED]
     if unknown or len(named) != 1:
         count = [] if unknown else [Fault("exactly one form is needed", key=key, expected=_one_of())]
         raise InputError([*unknown, *count])
     word = named[0]
-    return _FORMS[word](form[word], f"{key}.{word}", base_dir, trace_lookup)
+    lengths = _FORMS[word](form[word], f"{key}.{word}", base_dir, trace_lookup)
+    return _asking(lengths, form[_ASKED], f"{key}.{_ASKED}") if _ASKED in form else lengths
+
+
+def _asking(lengths: Lengths, value: Any, key: str) -> Lengths:
+    if lengths.total_only:
+        what = "a fixed total already holds what clients ask for"
+        raise InputError(Fault(what, key=key, expected="fixed: {input, output} beside it"))
+    return asking(lengths, tokens(value, key))
 
 
 def _one_of() -> str:
@@ -100,7 +109,7 @@ def _fixed(value: Any, key: str, _base: Path, _lookup: TraceLookup | None) -> Le
     block = _block(value, key, ("input", "output"), ("input", "output"))
     prompt, output = _both(lambda side: tokens(block[side], f"{key}.{side}"))
     name = f"{prompt:,} + {output:,} tokens"
-    return Lengths((Cell(1.0, float(prompt), float(output)),), prompt + output, name=name)
+    return Lengths((Cell(1.0, float(prompt), float(output)),), prompt + output, name=name, longest_prompt=prompt)
 
 
 def _quantiles(value: Any, key: str, _base: Path, _lookup: TraceLookup | None) -> Lengths:
@@ -195,7 +204,8 @@ def _joined(prompt: Marginal, output: Marginal, block: Mapping[str, Any], key: s
     """Joint lengths of two laws; dependence nobody stated is taken as none, and said."""
     correlation, notes = _correlation(block, key)
     joint = Joint(prompt, output, correlation)
-    return Lengths(joint.cells(), prompt.high + output.high, totals=joint.totals(), name=name, notes=notes)
+    longest = prompt.high + output.high
+    return Lengths(joint.cells(), longest, totals=joint.totals(), name=name, notes=notes, longest_prompt=prompt.high)
 
 
 def _correlation(block: Mapping[str, Any], key: str) -> tuple[float, tuple[str, ...]]:

@@ -74,7 +74,7 @@ def accepted_cells(lengths: Lengths, max_model_len: int | None) -> tuple[Float, 
         raise InputError(Fault(what, expected="fixed: {input, output}"))
     limit = lengths.maximum_tokens if max_model_len is None else min(max_model_len, lengths.maximum_tokens)
     weight, prompt, output = _whole(*_split_cut_buckets(lengths, limit))
-    kept = prompt <= limit - 1
+    kept = prompt <= limit - (lengths.asked_tokens or 1)
     if not kept.any():
         raise InputError(Fault(f"no request is shorter than max_model_len {limit:,}"))
     return weight[kept], prompt[kept], np.minimum(output[kept], limit - prompt[kept])

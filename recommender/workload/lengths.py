@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from functools import lru_cache
 
@@ -42,6 +43,9 @@ class Lengths:
     split, everything else refuses it. `maximum_tokens` is the longest request (prompt + output), exact where known.
     `totals` are exact (tokens, cumulative share) points of prompt + output where the source states them. `spread` says
     that a cell is the mean of a half-octave bucket of requests, not requests of exactly that length.
+
+    `longest_prompt` is the longest prompt where known. `asked_tokens` is the max_tokens that every client sends: the
+    engine takes a request only where prompt + asked tokens fit, so that is the length that max_model_len must serve.
     """
 
     cells: tuple[Cell, ...]
@@ -53,11 +57,13 @@ class Lengths:
     notes: tuple[str, ...] = ()
     spread: bool = False
     arrivals: Arrivals | None = None
+    longest_prompt: int | None = None
+    asked_tokens: int | None = None
     _hash: int = field(init=False, repr=False, compare=False, default=0)
 
     def __post_init__(self) -> None:
         """Hash once: laws are looked up by their lengths, thousands of times in a search."""
-        object.__setattr__(self, "_hash", hash((self.cells, self.maximum_tokens, self.totals)))
+        object.__setattr__(self, "_hash", hash((self.cells, self.maximum_tokens, self.totals, self.asked_tokens)))
 
     def __hash__(self) -> int:
         return self._hash
@@ -67,6 +73,19 @@ class Lengths:
 def bucket_edges() -> tuple[int, ...]:
     """Upper edges of the half-octave buckets, round(2^(k/2)), from 1 to beyond the longest request."""
     return tuple(sorted({round(2 ** (k / 2)) for k in range(51)}))
+
+
+def asking(lengths: Lengths, max_tokens: int) -> Lengths:
+    """The same requests from clients that all send this max_tokens; outputs end there.
+
+    The longest prompt is the stated one, else that of the longest cell (its bucket's end where cells are means).
+    """
+    longest = lengths.longest_prompt
+    if longest is None:
+        prompts = [cell.input_tokens for cell in lengths.cells]
+        longest = math.ceil(max(_edges_around(tokens)[1] if lengths.spread else tokens for tokens in prompts))
+    cells = tuple(replace(cell, output_tokens=min(cell.output_tokens, float(max_tokens))) for cell in lengths.cells)
+    return replace(lengths, cells=cells, totals=(), maximum_tokens=longest + max_tokens, asked_tokens=max_tokens)
 
 
 def total_quantile(lengths: Lengths, share: float | Decimal) -> int:
@@ -141,12 +160,12 @@ class _TotalLaw:
 @lru_cache(maxsize=32)
 def _total_law(lengths: Lengths) -> _TotalLaw:
     weight = sum(cell.weight for cell in lengths.cells)
-    totals = sorted((cell.input_tokens + cell.output_tokens, cell.weight) for cell in lengths.cells)
+    totals = sorted((cell.input_tokens + _reserved(cell, lengths), cell.weight) for cell in lengths.cells)
     cumulative, running = [], 0.0
     for _, part in totals:
         running += part
         cumulative.append(running / weight)
-    buckets = tuple(_bucket_of(cell, weight) for cell in lengths.cells) if lengths.spread else ()
+    buckets = tuple(_bucket_of(cell, weight, lengths) for cell in lengths.cells) if lengths.spread else ()
     return _TotalLaw(tuple(tokens for tokens, _ in totals), tuple(cumulative), _stated_points(lengths), buckets)
 
 
@@ -163,11 +182,17 @@ def _stated_points(lengths: Lengths) -> tuple[tuple[float, float], ...]:
     return tuple(points)
 
 
-def _bucket_of(cell: Cell, weight: float) -> tuple[float, float, float, float]:
+def _reserved(cell: Cell, lengths: Lengths) -> float:
+    """The output that max_model_len must leave room for: what was generated, or what the clients ask for."""
+    return cell.output_tokens if lengths.asked_tokens is None else float(lengths.asked_tokens)
+
+
+def _bucket_of(cell: Cell, weight: float, lengths: Lengths) -> tuple[float, float, float, float]:
+    output = _reserved(cell, lengths)
     low_in, high_in = _edges_around(cell.input_tokens)
-    low_out, high_out = _edges_around(cell.output_tokens)
+    low_out, high_out = _edges_around(output) if lengths.asked_tokens is None else (output, output)
     low, high = low_in + low_out, high_in + high_out
-    return cell.weight / weight, low, min(max(cell.input_tokens + cell.output_tokens, low), high), high
+    return cell.weight / weight, low, min(max(cell.input_tokens + output, low), high), high
 
 
 def _edges_around(mean_tokens: float) -> tuple[float, float]:

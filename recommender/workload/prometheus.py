@@ -93,7 +93,10 @@ def lengths_from_metrics(
         "prompt and output are taken as independent: on public traces that errs by -3 % to +38 %",
     )
     totals = tuple((min(tokens, float(high)), share) for tokens, share in joint.totals())
-    return Lengths(joint.cells(), high, totals=totals, name=model_name or "metrics", source="metrics", notes=notes)
+    name = model_name or "metrics"
+    return Lengths(
+        joint.cells(), high, totals=totals, name=name, source="metrics", notes=notes, longest_prompt=prompt.high
+    )
 
 
 def _of_model(samples: Iterable[Sample], model_name: str | None, file: str | None) -> tuple[Sample, ...]:

@@ -88,7 +88,7 @@ def replay_in_loop(
 ) -> Replay:
     """`concurrency` clients that each send their next random request when one is answered (20 each by default)."""
     wanted = count or REQUESTS_PER_CLIENT * concurrency
-    traffic = accepted(drawn(lengths, wanted, seed=seed), max_model_len)
+    traffic = accepted(drawn(lengths, wanted, seed=seed), max_model_len, lengths.asked_tokens or 1)
     trail = replay(traffic.requests, server, step_time, clients=concurrency, progress=progress)
     return report_of(trail, server, traffic.refused, traffic.truncated, seed)
 

@@ -61,12 +61,15 @@ def from_log(
     return tuple(Request(prompt, output, time - times[0]) for time, prompt, output in rows)
 
 
-def accepted(requests: tuple[Request, ...], max_model_len: int) -> Traffic:
-    """The requests as the engine takes them: outputs end at max_model_len, prompts that fill it are refused."""
+def accepted(requests: tuple[Request, ...], max_model_len: int, asked_tokens: int = 1) -> Traffic:
+    """The requests as the engine takes them: outputs end at max_model_len.
+
+    Prompts that leave no room for an output, or for the max_tokens that clients ask for, are refused.
+    """
     kept, truncated = [], 0
     for request in requests:
         room = max_model_len - request.prompt_tokens
-        if room < 1:
+        if room < asked_tokens:
             continue
         truncated += request.output_tokens > room
         kept.append(Request(request.prompt_tokens, min(request.output_tokens, room), request.arrival_s))

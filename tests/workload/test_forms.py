@@ -246,3 +246,12 @@ def test_a_broken_cell_file_is_refused(tmp_path, text):
     (tmp_path / "cells.json").write_text(text)
     with pytest.raises(InputError, match=r"cells\.json"):
         lengths_from_form({"trace": "cells.json"}, tmp_path)
+
+
+def test_max_tokens_stands_beside_any_form():
+    lengths = read({"fixed": {"input": 1000, "output": 200}, "max_tokens": "4K"})
+    assert (lengths.maximum_tokens, lengths.asked_tokens) == (5096, 4096)
+    assert lengths.cells == (Cell(1.0, 1000.0, 200.0),)
+    assert faults({"fixed": {"input": 1000, "output": 200}, "max_tokens": 0}) == ["lengths.max_tokens"]
+    assert faults({"fixed": 1200, "max_tokens": 100}) == ["lengths.max_tokens"]
+    assert faults({"max_tokens": 100}) == ["lengths"]

@@ -6,7 +6,7 @@ from recommender.errors import InputError
 from recommender.workload import approximations
 from recommender.workload.inflight import block_law, inflight_of, pooling_loss, sum_of
 from recommender.workload.law import token_law
-from recommender.workload.lengths import Cell, Lengths, max_model_len_for, served_share
+from recommender.workload.lengths import Cell, Lengths, asking, max_model_len_for, served_share
 
 QUANTILES = rows("in_flight_quantiles.csv")
 MOMENTS = rows("in_flight_moments.csv")
@@ -206,3 +206,12 @@ def test_a_fixed_total_has_no_statistics():
 def test_a_max_model_len_that_serves_nothing_is_refused():
     with pytest.raises(InputError, match="no request is shorter"):
         inflight_of(TWO, 1, max_model_len=8)
+
+
+def test_requests_that_ask_for_more_than_is_left_are_refused():
+    lengths = asking(Lengths((Cell(3, 100, 10), Cell(1, 300, 10)), 310), 200)
+    found = inflight_of(lengths, 5, max_model_len=320, block_size=1)
+    assert (found.served_share, found.truncated_share, found.refused_share) == (0.75, 0, 0.25)
+    assert found.mean_tokens == 104.5
+    assert found.worst_case_tokens == 5 * 320
+    assert inflight_of(lengths, 5).max_model_len == 500

@@ -1,6 +1,6 @@
 import pytest
 
-from recommender.workload.lengths import Cell, Lengths, max_model_len_for, served_share, total_quantile
+from recommender.workload.lengths import Cell, Lengths, asking, max_model_len_for, served_share, total_quantile
 
 EXACT = Lengths((Cell(1, 100, 20), Cell(2, 50, 10), Cell(1, 400, 100)), maximum_tokens=500)
 STATED = Lengths(
@@ -41,3 +41,18 @@ def test_max_model_len_is_the_quantile_rounded_up_to_the_block():
 def test_a_share_outside_its_range_is_refused(share):
     with pytest.raises(ValueError, match="share"):
         total_quantile(EXACT, share)
+
+
+def test_what_clients_ask_for_must_fit_not_what_they_get():
+    asked = asking(EXACT, 50)
+    assert asked.maximum_tokens == 450
+    assert [total_quantile(asked, share) for share in (0.5, 0.75, 1)] == [100, 150, 450]
+    assert max(cell.output_tokens for cell in asked.cells) == 50
+    assert served_share(asked, 149) == 0.5
+
+
+def test_the_longest_prompt_is_the_stated_one_else_the_end_of_its_bucket():
+    spread = Lengths((Cell(9, 700, 100), Cell(1, 9000, 500)), 14089, spread=True)
+    assert asking(spread, 1000).maximum_tokens == 11_585 + 1000
+    assert asking(Lengths(spread.cells, 14089, spread=True, longest_prompt=10_000), 1000).maximum_tokens == 11_000
+    assert 0.9 < served_share(asking(spread, 1000), 10_000) < 1

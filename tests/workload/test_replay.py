@@ -253,6 +253,7 @@ def test_max_model_len_refuses_prompts_and_cuts_outputs():
     traffic = accepted((Request(100, 50), Request(90, 5), Request(80, 50)), 100)
     assert traffic.requests == (Request(90, 5), Request(80, 20))
     assert (traffic.refused, traffic.truncated) == (1, 1)
+    assert accepted((Request(90, 5), Request(80, 50)), 100, asked_tokens=15).requests == (Request(80, 20),)
 
 
 def test_a_log_is_replayed_at_its_own_times(tmp_path):
