@@ -206,6 +206,11 @@ _CACHE: tuple[tuple[str, str, Holds], ...] = (
         "half the bytes a token: the checkpoint declares fp8, or the flag is not in the log",
         lambda _, ratio: 1.8 < ratio < 2.2,
     ),
+    (
+        "a float32 KV cache",
+        "4 bytes an element, as the model's dtype",
+        lambda case, ratio: case.configuration.dtype == "float32" and 0.45 < ratio < 0.55,
+    ),
     ("a 16-bit KV cache", "twice the bytes a token", lambda _, ratio: 0.45 < ratio < 0.55),
     (
         "a draft model",

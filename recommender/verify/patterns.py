@@ -31,7 +31,7 @@ RANK = tuple(
         (
             # Weights. Up to 0.8 "GB" is printed for GiB.
             r"Loading model weights took <weights_gib> ?Gi?B",
-            r"Model loading took <weights_gib> ?GiB",
+            r"Model loading took <weights_gib> ?Gi?B",
             # Before anything is loaded (DEBUG, V1).
             r"init memory snapshot: .*?free_memory=<free_gib>GiB, total_memory=<total_gib>GiB",
             r"worker requested memory: <usable_gib>GiB",
@@ -41,18 +41,16 @@ RANK = tuple(
             r"total_gpu_memory=<total_gib>GiB initial_memory_usage=<initial_gib>GiB "
             r"peak_torch_memory=<torch_peak_gib>GiB memory_usage_post_profile=\S+ non_torch_memory=<non_torch_gib>GiB "
             r"kv_cache_size=<kv_cache_gib>GiB gpu_memory_utilization=<utilization_share>",
-            # V0 from 0.6.5 on: three lines.
+            # V0 from 0.6.5 on: three lines, of which each part is looked for by itself, since they are often wrapped.
             r"total_gpu_memory \(<total_gib>GiB\) x gpu_memory_utilization \(<utilization_share>\) = <usable_gib>GiB",
-            r"model weights take <weights_gib>GiB; non_torch_memory takes <non_torch_gib>GiB; PyTorch activation peak "
-            r"memory takes <activation_gib>GiB; the rest of the memory reserved for KV Cache is <kv_cache_gib>GiB",
-            # The same between 0.6.4 and 0.6.5, one figure a line.
+            r"model weights take\s+<weights_gib>GiB",
+            r"non_torch_memory(?: takes)?\s+<non_torch_gib>GiB",
+            r"PyTorch activation peak memory(?: takes)?\s+<activation_gib>GiB",
+            r"(?:reserved for KV Cache is|available_kv_cache_memory)\s+<kv_cache_gib>GiB",
+            # Between 0.6.4 and 0.6.5: one figure a line.
             r"total_gpu_memory\s+<total_gib>GiB",
             r"gpu_memory_utilization\s+<utilization_share>$",
             r"vLLM instance can use\s+<usable_gib>GiB",
-            r"model weights take\s+<weights_gib>GiB$",
-            r"non_torch_memory\s+<non_torch_gib>GiB",
-            r"PyTorch activation peak memory\s+<activation_gib>GiB",
-            r"available_kv_cache_memory\s+<kv_cache_gib>GiB",
             # V1: DEBUG until 0.26 and from 0.27 on (memory by mem_get_info).
             r"Total non KV cache memory: <non_kv_gib> ?GiB; torch peak memory increase: <activation_gib> ?GiB; "
             r"non-torch forward increase memory: <non_torch_gib> ?GiB; weights memory: <weights_gib> ?GiB",
@@ -88,7 +86,7 @@ ENGINE = tuple(
     map(
         _pattern,
         (
-            r"# (?:GPU|CUDA) blocks: <blocks_count>",
+            r"# (?!CPU)\w{2,8} blocks: <blocks_count>",
             r"(?:GPU|CUDA|XPU) KV cache size: <pool_tokens> tokens",
             r"Maximum concurrency for <max_model_len_tokens> tokens per request: <concurrency_x>x",
             r"Using max model len <stated_len_tokens>",
@@ -157,6 +155,7 @@ WORDS = (
     "model weights t",
     "Model loading took",
     "instance can use",
+    "reserved for KV",
     "Total non KV cache",
     "Available KV cache",
     "CUDA graph",

@@ -95,7 +95,9 @@ def _model(catalog: Catalog, configuration: Configuration, asked: str | None) ->
             raise
         except InputError:
             continue
-    what = f"the log serves {names[0]!r}, which the catalog does not know"
+    served = [name for name in configuration.served_names if name != names[0]]
+    known_as = f" (as {', '.join(served)})" if served else ""
+    what = f"the log serves {names[0]!r}{known_as}, which the catalog does not know"
     raise InputError(Fault(what, key="--model", expected="a Hugging Face id"))
 
 

@@ -87,6 +87,13 @@ def test_16_bit_cache_where_fp8_was_asked_for(verified: Verify) -> None:
     assert _first(verified(text, gpu="H100-SXM")) == "a 16-bit KV cache"
 
 
+def test_float32_takes_twice_everything(verified: Verify) -> None:
+    """Figures of a published log: Llama-3.1-8B in float32, 0.19.0 on an H100 (llm-d-planner, pull request 205)."""
+    text = _log(weights=29.98, activation=2.21, kv=42.8, tokens=175_296, dtype="torch.float32")
+    found = verified(text, gpu="H100-SXM")
+    assert [cause.what for cause in found.causes] == ["a float32 KV cache", "weights in float32", "float32"]
+
+
 def test_communication_buffers_where_there_are_several_ranks(verified: Verify) -> None:
     found = verified(_log(weights=7.5, non_torch=3.5, tp=2, tokens=1_000_000), gpu="H100-SXM")
     assert "communication buffers of this host" in {cause.what for cause in found.causes}

@@ -74,6 +74,47 @@ def test_each_generation_of_lines_is_read(
     assert {name: log.smallest(name).value for name in counts} == counts  # type: ignore[union-attr]
 
 
+WRAPPED = """\
+INFO worker.py:243] Memory profiling results:
+INFO worker.py:243] total_gpu_memory\t79.22GiB
+INFO worker.py:243] gpu_memory_utilization\t0.90
+INFO worker.py:243] the current vLLM instance can use\t71.29GiB
+INFO worker.py:243] model weights take\t14.96GiB
+INFO worker.py:243] non_torch_memory\t1.79GiB
+INFO worker.py:243] PyTorch activation peak memory\t1.26GiB
+INFO worker.py:243] available_kv_cache_memory\t53.29GiB
+"""
+SPLIT = """\
+INFO [worker.py:295] Memory profiling takes 2.41 seconds
+the current vLLM instance can use total_gpu_memory (79.22GiB) x gpu_memory_utilization (0.90) = 71.29GiB
+model weights take 14.96GiB; non_torch_memory takes 1.79GiB; PyTorch activation peak memory takes 1.26GiB;
+the rest of the memory reserved for KV Cache is 53.29GiB.
+"""
+
+
+@pytest.mark.parametrize("text", [WRAPPED, SPLIT, SPLIT.replace("GiB;\n", "GiB; ")], ids=["columns", "split", "joined"])
+def test_profiling_of_v0_in_any_number_of_lines(text: str) -> None:
+    """Figures of vLLM pull request 10511: Meta-Llama-3-8B on an H100."""
+    log = parsed(text)
+    memory = {
+        "total": 79.22,
+        "usable": 71.29,
+        "weights": 14.96,
+        "non_torch": 1.79,
+        "activation": 1.26,
+        "kv_cache": 53.29,
+    }
+    assert {name: _gib(log, name) for name in memory} == memory
+    assert str(log.share("utilization")) == "0.90"
+
+
+@pytest.mark.parametrize(
+    "line", ["Model loading took 8.6253 GB and 7.67 seconds", "Loading model weights took 8.6253 GB"]
+)
+def test_gb_is_printed_for_gib(line: str) -> None:
+    assert _gib(parsed(f"{line}\n"), "weights") == 8.6253
+
+
 def test_figures_know_how_exactly_they_are_printed() -> None:
     four_places, two_places = parsed(logs.V0_6_4).largest("weights"), parsed(logs.V1_0_28).largest("kv_cache")
     assert (four_places.half, two_places.half) == (round(GIB * 0.00005), round(GIB * 0.005))  # type: ignore[union-attr]
