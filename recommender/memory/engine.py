@@ -18,6 +18,7 @@ from recommender.memory.engine_rows import (
     Row,
     Sampler,
     SchedulerDefault,
+    Uncertainty,
     V2Rule,
     Version,
     gib,
@@ -60,6 +61,7 @@ class EngineConstants:
     sparse_attention_bytes: int
     non_torch: NonTorch
     graphs: Graphs
+    uncertainty: Uncertainty
     extrapolated: str | None  # why the version itself is outside what was measured
     sources: Mapping[str, str]
 
@@ -167,6 +169,7 @@ def _constants(engine: str, version: str | None) -> EngineConstants:
         sparse_attention_bytes=gib(at("sparse_attention")["gib"]),
         non_torch=NonTorch.of(at("non_torch")),
         graphs=Graphs.of(at("graphs")),
+        uncertainty=Uncertainty.of(at("uncertainty")),
         extrapolated=_outside(data, number, name),
         sources={key: at(key)["source"] for key in sourced},
     )

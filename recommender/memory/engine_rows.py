@@ -146,6 +146,21 @@ class Graphs:
 
 
 @dataclass(frozen=True, slots=True)
+class Uncertainty:
+    """Half of an 80 % interval around the reserve: where a replica is like those measured, and elsewhere."""
+
+    measured_bytes: int
+    other_bytes: int
+    dense_only: bool  # only dense models on one GPU count as measured
+    source: str
+
+    @classmethod
+    def of(cls, row: Row) -> Uncertainty:
+        """The row as a type."""
+        return cls(gib(row["measured_gib"]), gib(row["other_gib"]), row["dense_only"], row["source"])
+
+
+@dataclass(frozen=True, slots=True)
 class Recurrent:
     """How recurrent (Mamba, GDN, KDA) layers are cached, by layer type; `named_states` by architecture wins."""
 

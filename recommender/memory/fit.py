@@ -99,6 +99,8 @@ class Fit:
     warnings: tuple[str, ...]
     request_blocks: int | None = None
     steady_request_blocks: int | None = None
+    kv_cache_bytes_interval: tuple[int, int] | None = None  # 80 %
+    borderline: bool = False  # whether it starts differs between the ends of that interval
 
 
 def fit_replica(replica: Replica, memory_model: str = "vllm") -> Fit:

@@ -22,6 +22,7 @@ from recommender.memory.startup import (
     stages_of,
     usable_bytes,
 )
+from recommender.memory.uncertainty import reserve_margin_bytes, weights_margin_bytes
 from recommender.memory.weights import stored_as
 
 
@@ -164,6 +165,8 @@ def _fit(start: _Start, budget: Budget | None, size: KvSize | None, why: str | N
     """The answer. Without a budget (a shape that cannot be split over these GPUs) the replica holds nothing."""
     replica, limits = start.replica, start.limits
     pool = budget.stage.pool if budget else None
+    outside = _extrapolated(start)
+    expected = _interval(start, budget, outside) if budget else None
     kv_bytes = max(0, budget.available_bytes) if budget else 0
     weights_bytes = budget.stage.weights_bytes if budget else 0
     per_token = pool.kv_bytes_per_token if pool else 0
@@ -204,11 +207,32 @@ def _fit(start: _Start, budget: Budget | None, size: KvSize | None, why: str | N
         refusal=why,
         estimated_max_model_len=estimated,
         total=Totals(weights_bytes * replica.gpus, kv_bytes * replica.gpus, per_token * replica.gpus),
-        extrapolated=_extrapolated(start),
+        extrapolated=outside,
         launch_arguments=start.verdict.launch_arguments,
         sources=_sources(start),
         warnings=_warnings(start),
+        kv_cache_bytes_interval=expected,
+        borderline=bool(budget and expected and _borderline(start, budget, expected)),
     )
+
+
+def _interval(start: _Start, budget: Budget, outside: tuple[str, ...]) -> tuple[int, int]:
+    """The least and the most KV bytes to expect, 80 % of the time."""
+    replica, available = start.replica, budget.available_bytes
+    if replica.kv_cache_memory_bytes is not None:
+        return available, available
+    reserve = reserve_margin_bytes(start.constants, replica.model, tp=replica.tp, pp=replica.pp, extrapolated=outside)
+    more, less = weights_margin_bytes(replica.model, budget.stage.weights_bytes, replica.weights, replica.checkpoint)
+    return max(0, available - reserve - more), max(0, available + reserve + less)
+
+
+def _borderline(start: _Start, budget: Budget, expected: tuple[int, int]) -> bool:
+    """Whether one request of max_model_len fits at one end of the interval and not at the other."""
+    pool = budget.stage.pool
+    needed = pool.request_blocks(start.limits.max_model_len, start.in_flight_tokens)
+    needed += int(start.constants.null_block_checked)
+    low, high = (pool.blocks(size) >= needed for size in expected)
+    return low != high
 
 
 def _extrapolated(start: _Start) -> tuple[str, ...]:

@@ -57,7 +57,8 @@ def test_not_one_request_fits(fit: Fitting) -> None:
     said = re.match(
         r"To serve at least one request with the model's max seq len \(131072\), \(20\.0 GiB KV cache is needed, which "
         r"is larger than the available KV cache memory \((\d+\.\d+) GiB\)\. Based on the available memory, the "
-        r"estimated maximum model length is (\d+)\. Try increasing `gpu_memory_utilization` or decreasing `max_model_len`",
+        r"estimated maximum model length is (\d+)\. Try increasing `gpu_memory_utilization` or decreasing "
+        r"`max_model_len`",
         found.refusal or "",
     )
     assert said is not None
