@@ -93,14 +93,15 @@ def model_from_config(
         rotary=decoder.rotary,
         other_buffer_bytes=decoder.other_buffer_bytes + seeing.buffer_bytes,
         every_stage=on_every_stage(language),
-        mtp_layers=_mtp_layers(fields),
+        mtp_layers=_mtp_layers(fields, language),
         tp_divides=decoder.tp_divides,
     )
 
 
-def _mtp_layers(fields: Fields) -> int:
+def _mtp_layers(fields: Fields, language: str) -> int:
+    """Speculative layers beside the others; Qwen3-Next and later hold one whether the config says so or not."""
     names = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules")
-    return fields.integer(*names, default=0, least=0)
+    return fields.integer(*names, default=1 if language in DELTA else 0, least=0)
 
 
 def architecture_of(config: Mapping[str, Any], fields: Fields) -> str:
