@@ -48,6 +48,7 @@ class Setting:
     engine_version: str = "0.33.0"
     gpu_memory_utilization: float | None = None
     enforce_eager: bool = False
+    safe_side: bool = False  # plan on the lower end of `Fit.kv_cache_bytes_interval` instead of the middle
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,7 +79,7 @@ class Capacity:
 
     `sequences` is the largest max_num_seqs <= the limit at which that many requests fit (0: none, see `reason`);
     `kv_cache_bytes` is what the engine leaves per GPU for KV cache when started so (with max_num_seqs 1 where none
-    fits);
+    fits; with `safe_side` the lower end of what is expected);
     `max_num_batched_tokens` is what the engine then uses.
     """
 

@@ -99,6 +99,7 @@ class Fit:
     warnings: tuple[str, ...]
     request_blocks: int | None = None
     steady_request_blocks: int | None = None
+    longest_max_model_len: int | None = None  # at which max_num_seqs requests of that length fit at once
     kv_cache_bytes_interval: tuple[int, int] | None = None  # 80 %
     borderline: bool = False  # whether it starts differs between the ends of that interval
 

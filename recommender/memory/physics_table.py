@@ -13,7 +13,7 @@ from recommender.errors import InputError
 from recommender.memory.capacity import Int, Reason, ReplicaColumns, Setting
 from recommender.memory.engine import EngineConstants, engine_constants
 from recommender.memory.kv import KvPool
-from recommender.memory.reserve import ReserveTerms
+from recommender.memory.reserve import ReserveTerms, extrapolated
 from recommender.memory.startup import (
     CONTEXT_BYTES,
     Physics,
@@ -23,6 +23,7 @@ from recommender.memory.startup import (
     stage_weights,
     usable_bytes,
 )
+from recommender.memory.uncertainty import reserve_margin_bytes, weights_margin_bytes
 
 T = TypeVar("T")
 
@@ -54,6 +55,7 @@ class PhysicsTable:
         found = [parts.entry(*key) for key in zip(*(key.tolist() for key in keys), strict=True)]
         self.stages = [stages for stages, _ in found]
         self.reasons = self._with_margin(integers(reason for _, reason in found))
+        self.kept_free = self._kept_free(parts, keys) if setting.safe_side else np.zeros_like(self.usable)
         deepest = max((len(stages) for stages in self.stages), default=1)
         # Shallower pipelines repeat their last stage, which changes no minimum over stages.
         padded = [stages and (*stages, *(stages[-1],) * (deepest - len(stages))) for stages in self.stages]
@@ -64,6 +66,11 @@ class PhysicsTable:
         memory = integers(gpu.memory_bytes or 0 for gpu in self.setting.gpus)[self.gpu]
         tight = (reasons == Reason.FITS) & (memory - self.usable < CONTEXT_BYTES)
         return np.where(tight, int(Reason.UTILIZATION), reasons)
+
+    def _kept_free(self, parts: _Parts, keys: Sequence[Int]) -> Int:
+        """What each entry keeps free so that its promise holds at the lower end of the interval."""
+        rows = zip(self.stages, *(key.tolist() for key in keys), strict=True)
+        return integers(parts.margin(stages, gpu, *shape) if stages else 0 for stages, gpu, *shape in rows)
 
     def by_pool(self) -> Iterator[tuple[KvPool, Int]]:
         """Candidates by the way a request grows in their pool; those that are refused outright belong to none."""
@@ -102,9 +109,19 @@ class _Parts:
             self.terms(self.sized[gpu], tp, pp, ep, weights),
             self.pools(self.capable[gpu], tp, pp, weights, kv_dtype),
         )
-        if dp > 1 or None in parts:
+        if None in parts:
             return (), Reason.NOT_MODELLED
         return tuple(Stage(*part) for part in zip(*parts, strict=True)), Reason.FITS  # type: ignore[arg-type]
+
+    def margin(
+        self, stages: tuple[Stage, ...], gpu: int, tp: int, pp: int, ep: int, dp: int, weights: int, kv_dtype: int
+    ) -> int:
+        """How much less KV cache there may be than expected, on the fullest stage."""
+        setting, (word, checkpoint) = self.setting, self.setting.weights[weights]
+        outside = extrapolated(self.constants, setting.model, setting.gpus[gpu], tp=tp, pp=pp, ep=ep, weights=word)
+        reserve = reserve_margin_bytes(self.constants, setting.model, tp=tp, pp=pp, extrapolated=outside)
+        fullest = max(stage.weights_bytes for stage in stages)
+        return reserve + weights_margin_bytes(setting.model, fullest, word, checkpoint)[0]
 
     def _weights(self, tp: int, pp: int, ep: int, weights: int) -> tuple[int, ...] | None:
         return _or_none(lambda: stage_weights(self._physics(0, tp, pp, ep, weights, 0)))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from recommender.errors import InputError, NotModelledError
+from recommender.errors import InputError
 from recommender.memory import refusal
 from recommender.memory.compatibility import Verdict, compatible
 from recommender.memory.engine import EngineConstants, engine_constants
 from recommender.memory.fit import Fit, Replica, Totals
-from recommender.memory.kv import KvSize, kv_size
+from recommender.memory.kv import KvPool, KvSize, kv_size
 from recommender.memory.published import published
 from recommender.memory.reserve import extrapolated
 from recommender.memory.startup import (
@@ -49,8 +49,6 @@ class _Start:
 
 def fit_vllm(replica: Replica) -> Fit:
     """What one replica holds as the engine would start it. Raises InputError, NotModelledError."""
-    if replica.dp > 1:
-        raise NotModelledError("data-parallel attention is not modelled yet: size one data-parallel rank with dp 1")
     start = _start(replica)
     try:
         budget = _budget(start)
@@ -201,6 +199,7 @@ def _fit(start: _Start, budget: Budget | None, size: KvSize | None, why: str | N
         blocks=size.blocks if size else None,
         request_blocks=pool.request_blocks(limits.max_model_len, start.in_flight_tokens) if pool else None,
         steady_request_blocks=pool.steady_blocks(limits.max_model_len) if pool else None,
+        longest_max_model_len=_longest(start, size, pool) if size and pool and why is None else None,
         kv_cache_tokens=size.tokens if size else 0,
         max_concurrency=size.max_concurrency if size else 0.0,
         starts=why is None,
@@ -214,6 +213,13 @@ def _fit(start: _Start, budget: Budget | None, size: KvSize | None, why: str | N
         kv_cache_bytes_interval=expected,
         borderline=bool(budget and expected and _borderline(start, budget, expected)),
     )
+
+
+def _longest(start: _Start, size: KvSize, pool: KvPool) -> int:
+    """The longest length at which max_num_seqs requests fit at once, max_num_batched_tokens as it is."""
+    usable = size.blocks - start.constants.null_blocks(start.replica.gpu)
+    share = max(0, usable) // start.limits.max_num_seqs
+    return pool.longest_request(share, start.in_flight_tokens, start.replica.model.max_model_len)
 
 
 def _interval(start: _Start, budget: Budget, outside: tuple[str, ...]) -> tuple[int, int]:

@@ -153,7 +153,7 @@ def _rows(table: PhysicsTable, columns: ReplicaColumns, at: Int, pool: KvPool, d
     """The rows `at`, with everything about them that does not depend on max_num_seqs."""
     entries = table.ids[at]
     gpu = table.gpu[entries]
-    usable = table.usable[entries] - columns.extra_reserve_bytes[at]
+    usable = table.usable[entries] - table.kept_free[entries] - columns.extra_reserve_bytes[at]
     length, pp, asked = columns.max_model_len[at], columns.pp[at], columns.max_num_batched_tokens[at]
     ahead = table.constants.in_flight_batches - 1
     return _Rows(

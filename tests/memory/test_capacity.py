@@ -205,6 +205,22 @@ def test_extra_reserve_and_the_limit_lower_what_is_held(catalog: Catalog) -> Non
     assert memory_model("vllm").capacity(setting, asked, 7, WorstCase()).sequences.tolist() == [7, 7]
 
 
+def test_the_safe_side_is_the_lower_end_of_the_interval(catalog: Catalog) -> None:
+    setting = setting_of(catalog, "llama-3.1-8b")
+    row = {"gpu": 0, "tp": 1, "kv_dtype": 0, "max_model_len": 8192}
+    names = ("H100-SXM", "L40S", "B200")
+    numbers = [next(i for i, gpu in enumerate(setting.gpus) if gpu.name == name) for name in names]
+    rows = [row | {"gpu": gpu, "weights": w} for gpu in numbers for w in range(len(setting.weights))]
+    safe = replace(setting, safe_side=True)
+    expected = memory_model("vllm").capacity(setting, columns(rows), 20, WorstCase())
+    careful = memory_model("vllm").capacity(safe, columns(rows), 20, WorstCase())
+    assert (careful.sequences <= expected.sequences).all()
+    for index, asked in enumerate(rows):
+        seqs = int(careful.sequences[index])
+        low, _ = fit_replica(replica_of(setting, asked, max(1, seqs))).kv_cache_bytes_interval or (0, 0)
+        assert int(careful.kv_cache_bytes[index]) == low
+
+
 def test_no_candidates_and_an_unknown_memory_model(catalog: Catalog) -> None:
     setting = setting_of(catalog, "llama-3.1-8b")
     assert len(memory_model("vllm").capacity(setting, columns([]), 50, WorstCase()).sequences) == 0

@@ -153,6 +153,18 @@ def test_pipeline_stages_and_the_one_that_binds(fit: Fitting) -> None:
         assert found.kv_cache_tokens == pytest.approx(logged, rel=0.002)
 
 
+def test_the_longest_length_at_which_all_requests_fit(fit: Fitting) -> None:
+    for model in ("llama-3.1-8b", "google/gemma-3-27b-it", "Qwen/Qwen3.5-27B"):
+        found = fit(model, "H200-SXM", max_model_len=8192, max_num_seqs=12)
+        longest = found.longest_max_model_len or 0
+        at = {"max_num_seqs": 12, "max_num_batched_tokens": found.max_num_batched_tokens}
+        best = fit(model, "H200-SXM", max_model_len=longest, **at)
+        assert 12 * (best.request_blocks or 0) + 1 <= (best.blocks or 0)
+        if longest < fit(model, "H200-SXM").max_model_len:
+            more = fit(model, "H200-SXM", max_model_len=longest + 1, **at)
+            assert 12 * (more.request_blocks or 0) + 1 > (more.blocks or 0)
+
+
 def test_every_part_names_its_source(fit: Fitting) -> None:
     found = fit("llama-3.1-8b", "H100-SXM", max_model_len=8192)
     assert set(found.sources) == {
@@ -184,8 +196,6 @@ def test_all_faults_at_once(catalog: Catalog) -> None:
 
 
 def test_what_is_not_modelled_is_refused_by_name(fit: Fitting) -> None:
-    with pytest.raises(NotModelledError, match="data-parallel"):
-        fit("deepseek-ai/DeepSeek-V3", "H200-SXM", dp=8)
     with pytest.raises(NotModelledError, match="'mlx'"):
         fit("llama-3.1-8b", "H100-SXM", engine="mlx")
     with pytest.raises(InputError, match="nvfp4"):
