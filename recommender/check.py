@@ -90,9 +90,9 @@ def _hosting(plan: Plan) -> list[str]:
     """Every replica sits inside an instance, and the instances have GPUs enough."""
     wrong, used = [], Counter[int]()
     for group in plan.replicas:
-        used[group.offer_index] += group.tp * group.pp * group.count
-        if group.tp * group.pp > plan.offers[group.offer_index].gpus_per_instance:
-            wrong.append(f"tp {group.tp} spans instances")
+        used[group.offer_index] += group.tp * group.pp * group.dp * group.count
+        if group.tp * group.pp * group.dp > plan.offers[group.offer_index].gpus_per_instance:
+            wrong.append(f"a replica of tp {group.tp} pp {group.pp} dp {group.dp} spans instances")
     for index, gpus in used.items():
         if gpus > plan.offers[index].gpus_per_instance * plan.offers[index].count:
             wrong.append(f"{gpus} GPUs used of {plan.offers[index].instance_type}")
@@ -108,7 +108,7 @@ def _serving(plan: Plan, scenario: Scenario) -> list[str]:
     return wrong + [
         f"a replica is given {group.concurrency} of {group.capacity}"
         for group in plan.replicas
-        if group.concurrency > group.capacity or group.concurrency > group.max_num_seqs
+        if group.concurrency > min(group.capacity, group.max_num_seqs * group.dp)
     ]
 
 
@@ -119,9 +119,9 @@ def _memory(group: ReplicaGroup, scenario: Scenario) -> list[str]:
         return [f"a replica does not start: {memory.refusal}"]
     spent = memory.weights_bytes + memory.reserve_bytes + memory.kv_cache_bytes
     wrong = [] if spent <= memory.usable_bytes else [f"{spent} of {memory.usable_bytes} bytes spent"]
-    if not _holds(memory, group.concurrency, scenario):
+    if not _holds(memory, group.max_num_seqs, scenario):
         wrong.append(
-            f"{group.concurrency} requests of {memory.max_model_len} do not fit {memory.kv_cache_tokens} tokens"
+            f"{group.max_num_seqs} requests of {memory.max_model_len} do not fit {memory.kv_cache_tokens} tokens"
         )
     return wrong
 

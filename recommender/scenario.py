@@ -78,6 +78,7 @@ class Search:
     weights: tuple[str, ...] | None = None
     kv_dtypes: tuple[str, ...] | None = None
     tp: tuple[int, ...] | None = None
+    pp: tuple[int, ...] = (1,)  # pipeline stages add latency: searched where asked for
     plans: int = 10
     max_price_age_days: int = 90
 

@@ -27,7 +27,8 @@ def holds(fit: Fit) -> str:
     """What the KV cache of one replica holds, in tokens and requests."""
     per_token = f"{fit.kv_bytes_per_token:,} bytes a token per GPU"
     requests = f"{fit.max_concurrency:,.2f} requests of {fit.max_model_len:,} tokens"
-    return f"KV cache of one replica: {fit.kv_cache_tokens:,} tokens ({per_token}), {requests}."
+    whose = "one replica" if fit.dp == 1 else f"each of its {fit.dp} data-parallel engines"
+    return f"KV cache of {whose}: {fit.kv_cache_tokens:,} tokens ({per_token}), {requests}."
 
 
 def fit_page(fit: Fit) -> str:

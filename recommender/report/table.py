@@ -20,6 +20,7 @@ from recommender.report.words import (
     layout,
     monthly,
     percent,
+    spread,
 )
 from recommender.search.plan import Adjustment, Certificate, LeftOut, Plan, Recommendation, Refusal, ReplicaGroup
 
@@ -27,8 +28,8 @@ _HEAD = ("#", "$/hour", "$/month", "GPUs", "GPU", "tp x n", "weights", "KV", "ma
 _LEFT = frozenset({4, 6, 7})
 _WORDS = {"max_model_len": "max-model-len", "kv_dtype": "KV dtype", "gpus": "GPUs", "max_num_seqs": "max-num-seqs"}
 _LEGEND = (
-    "Prices are on demand unless said. A month is 730 hours. tp x n: GPUs a replica x replicas. max len: max-model-len "
-    "in tokens. tok/s <=: at most so many tokens a second for one request (memory bandwidth; an upper bound, not a "
+    "Prices are on demand unless said. A month is 730 hours. tp x n: tensor parallel size x replicas. max len: "
+    "max-model-len in tokens. tok/s <=: at most so many tokens a second for one request (memory bandwidth; an upper bound, not a "
     "forecast). Adjustments are numbered as in the ladder, cheapest first."
 )
 
@@ -109,7 +110,7 @@ def _rows(plan: Plan) -> Iterable[tuple[str, ...]]:
         yield (
             *(whole if place == 0 else ("",) * len(whole)),
             group.gpu,
-            f"{group.tp} x {group.count}",
+            f"{spread(group).removeprefix('tp ')} x {group.count}",
             group.weights,
             group.kv_dtype,
             f"{group.max_model_len:,}",
@@ -121,7 +122,7 @@ def _rows(plan: Plan) -> Iterable[tuple[str, ...]]:
 def _adjusted(plan: Plan) -> str:
     """The rungs a plan takes. What each is set to stands in the plan's row; only the GPUs need more words."""
     steps = [f"{step.rung} {_WORDS.get(step.name, step.name)}{_spread(step)}" for step in plan.adjustments]
-    idle = plan.gpus - sum(group.tp * group.pp * group.count for group in plan.replicas)
+    idle = plan.gpus - sum(group.tp * group.pp * group.dp * group.count for group in plan.replicas)
     rest = f"; {idle} GPU{'s' if idle > 1 else ''} idle" if idle > 0 else ""
     return (f"adjusts {', '.join(steps)}" if steps else "adjusts nothing") + rest
 
@@ -156,7 +157,7 @@ def _replica(group: ReplicaGroup, plan: Plan) -> list[str]:
     purchase = plan.offers[group.offer_index]
     each = " each" if group.count > 1 else ""
     per = f"{group.concurrency:,} requests at once{each} (up to {group.capacity:,} fit); one more waits in the queue"
-    replicas = f"{group.count} replica{'s' if group.count > 1 else ''} of tp {group.tp}"
+    replicas = f"{group.count} replica{'s' if group.count > 1 else ''} of {spread(group)}"
     title = f"Rank 1, {replicas} on {bought(purchase)}: {per}."
     longest = group.longest_max_model_len
     room = f" The longest max-model-len that still fits: {longest:,}." if longest else ""
@@ -172,7 +173,7 @@ def _replica(group: ReplicaGroup, plan: Plan) -> list[str]:
 
 def _start(group: ReplicaGroup, gpus_per_instance: int) -> list[str]:
     """The launch line, broken as a shell allows."""
-    needed, several = group.tp * group.pp, group.count > 1
+    needed, several = group.tp * group.pp * group.dp, group.count > 1
     what = "Start each replica" if several else "Start it"
     if needed < gpus_per_instance:
         port = " and its own --port" if several else ""

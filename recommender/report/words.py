@@ -90,12 +90,21 @@ def precision(group: ReplicaGroup) -> str:
     return f"{group.weights} weights and {kv}"
 
 
+def spread(group: ReplicaGroup) -> str:
+    """How one replica spreads over its GPUs: `tp 2`, `tp 2 pp 3`, `tp 1 dp 8 ep`."""
+    parts = [f"tp {group.tp}"]
+    parts += [f"pp {group.pp}"] if group.pp > 1 else []
+    parts += [f"dp {group.dp}"] if group.dp > 1 else []
+    parts += ["ep"] if group.ep > 1 else []
+    return " ".join(parts)
+
+
 def layout(plan: Plan) -> str:
     """`1 replica of tp 2`; `2 replicas of tp 2 and 1 of tp 4` in a mix."""
-    counts: dict[int, int] = {}
+    counts: dict[str, int] = {}
     for group in plan.replicas:
-        counts[group.tp] = counts.get(group.tp, 0) + group.count
-    parts = [f"{count} of tp {tp}" for tp, count in counts.items()]
+        counts[spread(group)] = counts.get(spread(group), 0) + group.count
+    parts = [f"{count} of {size}" for size, count in counts.items()]
     first = next(iter(counts.values()))
     parts[0] = parts[0].replace(" of", " replica of" if first == 1 else " replicas of", 1)
     return joined(parts)

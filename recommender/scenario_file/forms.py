@@ -85,6 +85,8 @@ class SearchForm(Form):
     """KV cache dtypes."""
     tp: Annotated[tuple[int, ...] | None, Many(Whole(1, 1024))] = None
     """Tensor-parallel sizes."""
+    pp: Annotated[tuple[int, ...], Many(Whole(1, 1024))] = Search().pp
+    """Pipeline stages."""
     plans: Annotated[int, Whole(1, 1000)] = 10
     """Ranked plans to list."""
     max_price_age_days: Annotated[int, Whole(0, 36500)] = 90

@@ -7,7 +7,7 @@ from recommender.scenario_file.document import Document, Trail
 
 _CONCURRENCY = "workload.concurrency, the requests at once"
 _SPEED = "no speed target: memory alone is planned, and each plan shows an upper bound of tokens per second"
-_TP = "search.tp"
+_SPREAD = "nothing: data-parallel attention and spread experts are always tried for mixtures of experts"
 
 LATER_KEYS = {
     "workloads": "`workload`, one model a scenario",
@@ -21,9 +21,8 @@ LATER_KEYS = {
     "sla.queueing": _CONCURRENCY,
     "sla.output_tokens_per_s": _SPEED,
     "sla.requests_per_s": _CONCURRENCY,
-    "search.pp": _TP,
-    "search.dp": _TP,
-    "search.ep": _TP,
+    "search.dp": _SPREAD,
+    "search.ep": _SPREAD,
 }
 LATER_VALUES = {
     ("sizing", "mode"): (("statistical", "trace_replay"), "worst_case"),

@@ -85,12 +85,10 @@ def _weights(catalog: Catalog, scenario: Scenario) -> tuple[Model, tuple[WeightC
     """The model and the ways to have its weights: only the one repository where the scenario named a quantised one."""
     resolved = catalog.resolve(scenario.model)
     model, given = resolved.model, resolved.checkpoint
-    checkpoints = catalog.checkpoints_of(model.id)
     if given is None:
-        return model, _one_of_each(weight_choices(model, checkpoints, scenario.engine_version))
+        return model, _one_of_each(weight_choices(model, catalog.checkpoints_of(model.id), scenario.engine_version))
     model = replace(model, kv_declared=given.kv_declared)
-    others = [each for each in checkpoints if each.id != given.id]
-    choices = weight_choices(model, (*others, given), scenario.engine_version)
+    choices = weight_choices(model, (given,), scenario.engine_version)  # beside others a better known one would win
     return model, tuple(each for each in choices if each.checkpoint and each.checkpoint.id == given.id)
 
 

@@ -1,7 +1,7 @@
-"""Every replica that could be started, and what each holds: one row per GPU type, tensor parallel size and terms.
+"""Every replica that could be started, and what each holds: one row per GPU type, layout and terms.
 
-Offers of one GPU type share these rows: a candidate (offer, tp, terms) takes its memory from the row of its GPU. Every
-row that holds nothing carries the reason.
+Offers of one GPU type share these rows: a candidate (offer, layout, terms) takes its memory from the row of its GPU.
+Every row that holds nothing carries the reason.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from recommender.catalog.models import Model
 from recommender.memory.capacity import UNBOUNDED, Demand, Reason, ReplicaColumns, Setting, memory_model
 from recommender.memory.compatibility import Verdict, compatible
 from recommender.scenario import Scenario
+from recommender.search.layouts import Layout, layouts_of
 from recommender.search.problem import Integers
 from recommender.search.terms import Terms
 
@@ -29,10 +30,10 @@ REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One candidate replica. `sequences` 0: it holds nothing, see `reason`."""
+    """One candidate replica. `sequences` 0: it holds nothing, see `reason`. `kv_cache_bytes` are per GPU."""
 
     gpu: str
-    tp: int
+    layout: Layout
     terms: int
     verdict: Verdict
     sequences: int
@@ -43,10 +44,20 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Pattern:
-    """The replicas one instance hosts: (tp, index of terms, count), and the requests they hold together."""
+    """The replicas one instance hosts: (layout, index of terms, count), and the requests they hold together."""
 
-    replicas: tuple[tuple[int, int, int], ...]
+    replicas: tuple[tuple[Layout, int, int], ...]
     sequences: int
+
+    @property
+    def gpus(self) -> int:
+        """GPUs in use."""
+        return sum(layout.gpus * count for layout, _, count in self.replicas)
+
+    @property
+    def count(self) -> int:
+        """Replicas."""
+        return sum(count for *_, count in self.replicas)
 
 
 @dataclass(slots=True)
@@ -54,7 +65,7 @@ class Candidates:
     """All rows of a question, and what an instance of each size holds at best."""
 
     terms: tuple[Terms, ...]
-    rows: dict[tuple[str, int, int], Row]  # (gpu, tp, terms)
+    rows: dict[tuple[str, Layout, int], Row]  # (gpu, layout, terms)
     uniform: bool
     enough: int  # requests beyond which more in one replica is of no use: the demand
     _by_gpu: dict[str, list[Row]] = field(default_factory=dict)
@@ -67,7 +78,7 @@ class Candidates:
             held = self._replica(gpu)
             best = np.zeros((gpus + 1, len(self.terms)), dtype=np.int64)
             for size in range(1, gpus + 1):
-                options = [best[size - tp] + held[tp] for tp in range(1, min(size, len(held) - 1) + 1)]
+                options = [best[size - used] + held[used] for used in range(1, min(size, len(held) - 1) + 1)]
                 best[size] = np.max([best[size - 1], *options], axis=0)
             self._best |= {(gpu, size): best[size] for size in range(1, gpus + 1)}
         return self._best[gpu, gpus]
@@ -79,7 +90,7 @@ class Candidates:
     def equal_pattern(self, gpu: str, terms: int, gpus: int) -> Pattern:
         """Like `pattern`, with all replicas on the instance of one size."""
         equal = [_pack([item], gpus) for item in self._items(gpu, terms, gpus)]
-        return max(equal, key=lambda pattern: (pattern.sequences, -pattern.replicas[0][2]), default=Pattern((), 0))
+        return max(equal, key=lambda pattern: (pattern.sequences, pattern.gpus, -pattern.count), default=Pattern((), 0))
 
     def of_gpu(self, gpu: str) -> list[Row]:
         """The rows of one GPU type."""
@@ -89,12 +100,14 @@ class Candidates:
         return self._by_gpu.get(gpu, [])
 
     def _replica(self, gpu: str) -> Integers:
-        """Requests one replica holds, by tp and terms: of all milder terms the best where precisions may be mixed."""
+        """Requests one replica holds, by GPUs and terms: of milder terms the best where precisions may be mixed."""
         if gpu not in self._held:
             rows = self.of_gpu(gpu)
-            held = np.zeros((max((row.tp for row in rows), default=0) + 1, len(self.terms)), dtype=np.int64)
+            largest = max((row.layout.gpus for row in rows), default=0)
+            held = np.zeros((largest + 1, len(self.terms)), dtype=np.int64)
             for row in rows:
-                held[row.tp, row.terms] = min(row.sequences, self.enough)
+                at = row.layout.gpus, row.terms
+                held[at] = max(held[at], min(row.sequences, self.enough))
             if not self.uniform:
                 held = np.stack([held[:, self._milder(t)].max(axis=1) for t in range(len(self.terms))], axis=1)
             self._held[gpu] = held
@@ -103,30 +116,37 @@ class Candidates:
     def _milder(self, terms: int) -> list[int]:
         return [i for i, each in enumerate(self.terms) if each.milder(self.terms[terms])]
 
-    def _items(self, gpu: str, terms: int, gpus: int) -> list[tuple[int, int, int]]:
-        """(requests, tp, terms) of each replica size that holds any."""
-        items = []
-        for tp in range(1, gpus + 1):
-            allowed = [terms] if self.uniform else self._milder(terms)
-            rows = [self.rows[gpu, tp, i] for i in allowed if (gpu, tp, i) in self.rows]
-            holding = [row for row in rows if row.sequences]
-            if holding:
-                best = max(holding, key=lambda row: (min(row.sequences, self.enough), -row.terms))
-                items.append((min(best.sequences, self.enough), tp, best.terms))
-        return items
+    def _items(self, gpu: str, terms: int, gpus: int) -> list[tuple[int, Layout, int]]:
+        """(requests, layout, terms) of each replica size that holds any; of equal layouts the simplest."""
+        allowed = [terms] if self.uniform else self._milder(terms)
+        best: dict[int, Row] = {}
+        for row in self.of_gpu(gpu):
+            if not row.sequences or row.layout.gpus > gpus or row.terms not in allowed:
+                continue
+            known = best.get(row.layout.gpus)
+            if known is None or self._preference(row) > self._preference(known):
+                best[row.layout.gpus] = row
+        return [(min(row.sequences, self.enough), row.layout, row.terms) for _, row in sorted(best.items())]
+
+    def _preference(self, row: Row) -> tuple[int, tuple[int, ...], int]:
+        layout = row.layout
+        simple = (-layout.pp, -layout.dp, -int(layout.ep > 1), -layout.tp)
+        return min(row.sequences, self.enough), simple, -row.terms
 
 
-def _pack(items: Sequence[tuple[int, int, int]], gpus: int) -> Pattern:
-    """An unbounded knapsack of replicas into the GPUs of one instance."""
-    best: list[tuple[int, int, tuple[int, ...]]] = [(0, 0, ())]
+def _pack(items: Sequence[tuple[int, Layout, int]], gpus: int) -> Pattern:
+    """An unbounded knapsack of replicas into one instance: most requests, fewest GPUs idle, fewest replicas."""
+    best: list[tuple[int, int, int, tuple[int, ...]]] = [(0, 0, 0, ())]
     for size in range(1, gpus + 1):
         options = [best[size - 1]]
-        for index, (sequences, tp, _) in enumerate(items):
-            if tp <= size:
-                held, fewer, chosen = best[size - tp]
-                options.append((held + sequences, fewer - 1, tuple(sorted((*chosen, index)))))
-        best.append(max(options, key=lambda option: (option[0], option[1], option[2])))
-    held, _, chosen = best[gpus]
+        for index, (sequences, layout, _) in enumerate(items):
+            if layout.gpus <= size:
+                held, used, fewer, chosen = best[size - layout.gpus]
+                options.append(
+                    (held + sequences, used + layout.gpus, fewer - 1, tuple(sorted((*chosen, index), reverse=True)))
+                )
+        best.append(max(options))
+    held, _, _, chosen = best[gpus]
     counted = [(items[i][1], items[i][2], chosen.count(i)) for i in sorted(set(chosen))]
     return Pattern(tuple(counted), held)
 
@@ -140,19 +160,17 @@ def candidates_of(
     enough: int,
     demand: Demand,
 ) -> Candidates:
-    """The rows of every GPU of `sizes` (its largest instance), each tp up to that size, each of the terms."""
-    wanted = scenario.search.tp
+    """The rows of every GPU of `sizes` (its largest instance), each layout up to that size, each of the terms."""
     verdicts = _Verdicts(scenario, model)
     asked = [
-        (gpu, tp, index, verdicts.of(gpus[gpu], tp, each))
+        (gpu, layout, index, verdicts.of(gpus[gpu], layout, each))
         for gpu, largest in sorted(sizes.items())
-        for tp in range(1, largest + 1)
-        if wanted is None or tp in wanted
+        for layout in layouts_of(scenario, model, largest)
         for index, each in enumerate(terms)
     ]
     asked = [row for row in asked if not row[3].ok or row[3].cast == terms[row[2]].cast]
-    rows = {(gpu, tp, i): _refused(gpu, tp, i, verdict) for gpu, tp, i, verdict in asked if not verdict.ok}
-    open_rows = [(gpu, tp, i, verdict) for gpu, tp, i, verdict in asked if verdict.ok]
+    rows = {(gpu, layout, i): _refused(gpu, layout, i, verdict) for gpu, layout, i, verdict in asked if not verdict.ok}
+    open_rows = [row for row in asked if row[3].ok]
     if open_rows:
         rows |= _evaluate(scenario, model, gpus, terms, open_rows, demand)
     return Candidates(terms, rows, scenario.search.uniform_precision, enough)
@@ -166,25 +184,27 @@ class _Verdicts:
     model: Model
     _known: dict[tuple[object, ...], Verdict] = field(default_factory=dict)
 
-    def of(self, gpu: Gpu, tp: int, terms: Terms) -> Verdict:
-        """Whether a replica at these terms runs on so many of this GPU."""
-        key = (gpu.name, tp, id(terms.choice), terms.kv_dtype)
+    def of(self, gpu: Gpu, layout: Layout, terms: Terms) -> Verdict:
+        """Whether a replica at these terms runs on this GPU in this layout."""
+        spread = layout.ep > 1
+        key = (gpu.name, layout.tp, spread, id(terms.choice), terms.kv_dtype)
         if key not in self._known:
             self._known[key] = compatible(
                 self.model,
                 gpu,
-                tp=tp,
+                tp=layout.tp,
                 weights=terms.choice.weights,
                 quantisation=terms.choice.quantisation,
                 kv_dtype=terms.kv_dtype,
                 engine=self.scenario.engine,
                 engine_version=self.scenario.engine_version,
+                expert_parallel=spread,
             )
         return self._known[key]
 
 
-def _refused(gpu: str, tp: int, terms: int, verdict: Verdict) -> Row:
-    return Row(gpu, tp, terms, verdict, 0, 0, "compatibility", verdict.reason)
+def _refused(gpu: str, layout: Layout, terms: int, verdict: Verdict) -> Row:
+    return Row(gpu, layout, terms, verdict, 0, 0, "compatibility", verdict.reason)
 
 
 def _evaluate(
@@ -192,10 +212,13 @@ def _evaluate(
     model: Model,
     gpus: Mapping[str, Gpu],
     terms: tuple[Terms, ...],
-    asked: list[tuple[str, int, int, Verdict]],
+    asked: list[tuple[str, Layout, int, Verdict]],
     demand: Demand,
-) -> dict[tuple[str, int, int], Row]:
-    """Memory of all compatible rows in one vectorised call."""
+) -> dict[tuple[str, Layout, int], Row]:
+    """Memory of all compatible rows in one vectorised call.
+
+    A data-parallel replica is `dp` engines that share out the requests; one is evaluated, the experts spread over all.
+    """
     names = sorted({gpu for gpu, *_ in asked})
     choices = list(dict.fromkeys((each.choice.weights, each.choice.checkpoint) for each in terms))
     kv_dtypes = ("auto", "fp8")
@@ -215,23 +238,24 @@ def _evaluate(
     picked = [terms[i] for _, _, i, _ in asked]
     columns = ReplicaColumns(
         gpu=_integers(names.index(gpu) for gpu, *_ in asked),
-        tp=_integers(tp for _, tp, _, _ in asked),
+        tp=_integers(layout.tp for _, layout, _, _ in asked),
         weights=_integers(choices.index((each.choice.weights, each.choice.checkpoint)) for each in picked),
         kv_dtype=_integers(kv_dtypes.index(each.kv_dtype) for each in picked),
         max_model_len=_integers(each.max_model_len for each in picked),
         max_num_batched_tokens=ones * (scenario.max_num_batched_tokens or 0),
         extra_reserve_bytes=_integers(verdict.reserve_bytes for *_, verdict in asked),
-        pp=ones,
-        ep=ones,
+        pp=_integers(layout.pp for _, layout, _, _ in asked),
+        ep=_integers(layout.ep for _, layout, _, _ in asked),
         dp=ones,
     )
     held = memory_model(scenario.memory_model).capacity(setting, columns, UNBOUNDED, demand)
     rows = {}
-    for k, (gpu, tp, i, verdict) in enumerate(asked):
+    for k, (gpu, layout, i, verdict) in enumerate(asked):
         reason = Reason(int(held.reason[k]))
         kind = {Reason.FITS: "fits", Reason.MAX_MODEL_LEN: "max_model_len"}.get(reason, "memory")
         text = REASONS.get(reason, "")
-        rows[gpu, tp, i] = Row(gpu, tp, i, verdict, int(held.sequences[k]), int(held.kv_cache_bytes[k]), kind, text)
+        sequences = layout.dp * int(held.sequences[k])
+        rows[gpu, layout, i] = Row(gpu, layout, i, verdict, sequences, int(held.kv_cache_bytes[k]), kind, text)
     return rows
 
 

@@ -9,6 +9,7 @@ from recommender.errors import Fault, InputError, nearest
 from recommender.memory.fit import Fit, fit_replica
 from recommender.search.asked import Asked
 from recommender.search.candidates import Row
+from recommender.search.layouts import Layout
 from recommender.search.plans import Question, replica_of
 from recommender.search.terms import EVALUATE, Terms
 
@@ -93,7 +94,7 @@ class _Rungs:
         for terms in sorted(self.asked.terms, key=lambda each: each.rungs):
             if terms.kv_dtype != kv or terms.max_model_len != self.shortest or terms.rungs[3]:
                 continue
-            row = self.asked.candidates.rows.get((self.gpu, tp, self.asked.terms.index(terms)))
+            row = self.asked.candidates.rows.get((self.gpu, Layout(1, 1, tp, 1), self.asked.terms.index(terms)))
             if row is None or row.limit == "compatibility":
                 continue
             if terms.rungs[0] == 0 and kv == "fp8":
@@ -105,7 +106,8 @@ class _Rungs:
 
     def _more(self, tp: int, weights: str, kv: str, length: int) -> Iterator[Step]:
         """Rung 4, quality untouched: larger tensor parallel sizes, then replicas of what takes the fewest GPUs."""
-        sizes = sorted({size for gpu, size, _ in self.asked.candidates.rows if gpu == self.gpu and size > tp})
+        rows = self.asked.candidates.of_gpu(self.gpu)
+        sizes = sorted({row.layout.tp for row in rows if _plain(row.layout) and row.layout.tp > tp})
         tried = [self._row(tp, weights, kv, length)]
         for size in sizes:
             row = self._row(size, weights, kv, length)
@@ -117,17 +119,17 @@ class _Rungs:
                 return
         holding = [row for row in tried if row.sequences]
         if holding:
-            best = min(holding, key=lambda row: (-(-self.demand // row.sequences) * row.tp, row.tp))
+            best = min(holding, key=lambda row: (-(-self.demand // row.sequences) * row.layout.tp, row.layout.tp))
             replicas = -(-self.demand // best.sequences)
             if replicas > 1:
-                yield self._step(4, "gpus", f"{replicas} replicas of tp {best.tp}", best, replicas, "money")
+                yield self._step(4, "gpus", f"{replicas} replicas of tp {best.layout.tp}", best, replicas, "money")
 
     def _fewest(self, native: Terms) -> int:
         index = self.asked.terms.index(native)
-        rows = [row for (gpu, _, i), row in self.asked.candidates.rows.items() if gpu == self.gpu and i == index]
-        fitting = [row.tp for row in rows if row.limit in STARTS]
+        rows = [row for row in self.asked.candidates.of_gpu(self.gpu) if row.terms == index and _plain(row.layout)]
+        fitting = [row.layout.tp for row in rows if row.limit in STARTS]
         if not fitting:
-            reason = max(rows, key=lambda row: row.tp).reason if rows else "no offer of it is in the search"
+            reason = max(rows, key=lambda row: row.layout.tp).reason if rows else "no offer of it is in the search"
             raise InputError(
                 Fault(f"{self.asked.model.id} at its native weights does not start on {self.gpu}: {reason}")
             )
@@ -139,20 +141,20 @@ class _Rungs:
             for i, each in enumerate(self.asked.terms)
             if (each.choice.weights, each.kv_dtype, each.max_model_len) == (weights, kv, length)
         )
-        return self.asked.candidates.rows[self.gpu, tp, index]
+        return self.asked.candidates.rows[self.gpu, Layout(1, 1, tp, 1), index]
 
     def _step(self, rung: int, name: str, change: str, row: Row, replicas: int, cost: str) -> Step:
         terms = self.asked.terms[row.terms]
         seqs = max(1, min(row.sequences, -(-self.demand // replicas)))
-        memory = fit_replica(replica_of(self.question, self.gpu, row.tp, terms, seqs), self.asked.scenario.memory_model)
+        memory = fit_replica(replica_of(self.question, row, seqs), self.asked.scenario.memory_model)
         requests = row.sequences * replicas
         return Step(
             rung=rung,
             name=name,
             change=change,
-            tp=row.tp,
+            tp=row.layout.tp,
             replicas=replicas,
-            gpus=row.tp * replicas,
+            gpus=row.layout.gpus * replicas,
             weights=terms.choice.weights,
             kv_dtype=terms.kv_dtype,
             max_model_len=terms.max_model_len,
@@ -160,9 +162,13 @@ class _Rungs:
             requests=requests,
             feasible=requests >= self.demand,
             cost=cost,
-            micro_usd_per_hour=_cheapest(self.asked, self.gpu, row.tp, replicas),
+            micro_usd_per_hour=_cheapest(self.asked, self.gpu, row.layout.tp, replicas),
             memory=memory,
         )
+
+
+def _plain(layout: Layout) -> bool:
+    return layout.pp == layout.dp == layout.ep == 1
 
 
 def _cheapest(asked: Asked, gpu: str, tp: int, replicas: int) -> int | None:

@@ -11,11 +11,12 @@ from recommender.catalog.models import Model
 from recommender.memory.fit import Fit, Replica, fit_replica
 from recommender.report.launch import launch_line
 from recommender.scenario import Scenario
-from recommender.search.candidates import Candidates, Pattern
+from recommender.search.candidates import Candidates, Pattern, Row
 from recommender.search.columns import Column
+from recommender.search.layouts import Layout
 from recommender.search.plan import Plan, Purchase, ReplicaGroup
 from recommender.search.problem import Bought
-from recommender.search.terms import Terms, adjustments_of
+from recommender.search.terms import adjustments_of
 from recommender.search.warnings import warnings_of
 from recommender.speed.bound import tokens_per_s_bound
 
@@ -94,17 +95,17 @@ def _replicas(question: Question, columns: Sequence[Column], counts: Sequence[in
     """All replicas of the purchase, each with its share of the requests."""
     patterns = _patterns(question, columns, counts, setting)
     found = [
-        (offer, column, tp, terms, held * count)
+        (offer, column, layout, terms, each * count)
         for offer, (column, count, pattern) in enumerate(zip(columns, counts, patterns, strict=True))
-        for tp, terms, held in pattern.replicas
+        for layout, terms, each in pattern.replicas
     ]
     rows = question.candidates.rows
-    capacity = [rows[column.gpu, tp, terms].sequences for _, column, tp, terms, _ in found]
+    capacity = [rows[column.gpu, layout, terms].sequences for _, column, layout, terms, _ in found]
     shares = share(question.scenario.workload.concurrency, capacity, [count for *_, count in found])
     groups = []
-    for (offer, column, tp, terms, _), holds, split in zip(found, capacity, shares, strict=True):
-        for concurrency, count in split:
-            groups.append(_group(question, offer, column, tp, terms, count, concurrency, holds))
+    for (offer, column, layout, terms, _), split in zip(found, shares, strict=True):
+        row = rows[column.gpu, layout, terms]
+        groups += [_group(question, offer, row, count, concurrency) for concurrency, count in split]
     return groups
 
 
@@ -139,52 +140,52 @@ def share(demand: int, capacity: Sequence[int], counts: Sequence[int]) -> list[l
     ]
 
 
-def _group(
-    question: Question, offer: int, column: Column, tp: int, index: int, count: int, concurrency: int, holds: int
-) -> ReplicaGroup:
-    terms, scenario = question.candidates.terms[index], question.scenario
-    row = question.candidates.rows[column.gpu, tp, index]
-    gpu = question.gpus[column.gpu]
-    memory = fit_replica(replica_of(question, column.gpu, tp, terms, concurrency), scenario.memory_model)
+def _group(question: Question, offer: int, row: Row, count: int, concurrency: int) -> ReplicaGroup:
+    terms, scenario, layout = question.candidates.terms[row.terms], question.scenario, row.layout
+    rank = -(-concurrency // layout.dp)
+    memory = fit_replica(replica_of(question, row, rank), scenario.memory_model)
     checkpoint = terms.choice.checkpoint
     return ReplicaGroup(
         workload=scenario.name,
         offer_index=offer,
         count=count,
-        gpu=column.gpu,
-        tp=tp,
-        pp=1,
-        dp=1,
-        ep=1,
+        gpu=row.gpu,
+        tp=layout.tp,
+        pp=layout.pp,
+        dp=layout.dp,
+        ep=layout.ep,
         weights=terms.choice.weights,
         weights_how=terms.choice.how,
         checkpoint=checkpoint.id if checkpoint else None,
         kv_dtype=terms.kv_dtype,
         max_model_len=terms.max_model_len,
-        max_num_seqs=concurrency,
+        max_num_seqs=rank,
         max_num_batched_tokens=memory.max_num_batched_tokens,
         concurrency=concurrency,
-        capacity=holds,
+        capacity=row.sequences,
         memory=memory,
-        output_tokens_per_s_bound=tokens_per_s_bound(question.model, gpu, tp, terms.choice),
+        output_tokens_per_s_bound=tokens_per_s_bound(question.model, question.gpus[row.gpu], layout, terms.choice),
         launch=launch_line(
             question.model, terms.choice, memory, row.verdict.launch_arguments, enforce_eager=scenario.enforce_eager
         ),
-        longest_max_model_len=longest(memory, concurrency, question.model.max_model_len),
+        longest_max_model_len=longest(memory, rank, question.model.max_model_len),
     )
 
 
-def replica_of(question: Question, gpu: str, tp: int, terms: Terms, max_num_seqs: int) -> Replica:
-    """The replica as it would be started."""
-    scenario = question.scenario
+def replica_of(question: Question, row: Row, max_num_seqs: int) -> Replica:
+    """The replica as it would be started; max_num_seqs is that of one of its data-parallel engines."""
+    scenario, layout, terms = question.scenario, row.layout, question.candidates.terms[row.terms]
     utilization = scenario.gpu_memory_utilization
     return Replica(
         model=question.model,
-        gpu=question.gpus[gpu],
+        gpu=question.gpus[row.gpu],
         weights=terms.choice.weights,
         checkpoint=terms.choice.checkpoint,
         kv_dtype=terms.kv_dtype,
-        tp=tp,
+        tp=layout.tp,
+        pp=layout.pp,
+        dp=layout.dp,
+        ep=layout.ep,
         max_model_len=terms.max_model_len,
         max_num_seqs=max_num_seqs,
         max_num_batched_tokens=scenario.max_num_batched_tokens,
@@ -199,23 +200,27 @@ def longest(memory: Fit, concurrency: int, most: int) -> int | None:
     """The longest max-model-len at which this many full-length requests still fit, rounded down to the block."""
     if memory.blocks is None or memory.block_size is None or not memory.starts:
         return None
+    if memory.request_blocks != -(-memory.max_model_len // memory.block_size):
+        return None  # windows and states: blocks are not in proportion to the length
     return min(most, (memory.blocks - NULL_BLOCK) // concurrency * memory.block_size)
 
 
 def _spread(question: Question, replicas: Sequence[ReplicaGroup]) -> str | None:
     """Rung 4 in words, where the plan runs on more GPUs than the weights alone need."""
-    used = sum(group.tp * group.count for group in replicas)
+    used = sum(group.tp * group.pp * group.dp * group.count for group in replicas)
     least = min(_fewest(question, group.gpu, group.weights) for group in replicas)
     if used <= least:
         return None
-    parts = ", ".join(f"{group.count} x tp {group.tp} on {group.gpu}" for group in replicas)
+    parts = ", ".join(
+        f"{group.count} x {Layout(group.pp, group.dp, group.tp, group.ep)} on {group.gpu}" for group in replicas
+    )
     return f"{least} -> {used} GPUs ({parts})"
 
 
 def _fewest(question: Question, gpu: str, weights: str) -> int:
-    """The smallest tp at which weights and reserve fit, whether or not a request does."""
+    """The fewest GPUs over which weights and reserve fit, whether or not a request does."""
     return min(
-        row.tp
+        row.layout.gpus
         for (name, _, index), row in question.candidates.rows.items()
         if name == gpu
         and question.candidates.terms[index].choice.weights == weights

@@ -176,7 +176,7 @@ def _counted(asked: Asked) -> tuple[int, int]:
     for column in asked.columns:
         key = (column.gpu, column.gpus)
         if key not in tally:
-            fitting = [row for row in rows[column.gpu] if row.tp <= column.gpus]
+            fitting = [row for row in rows[column.gpu] if row.layout.gpus <= column.gpus]
             tally[key] = (len(fitting), sum(1 for row in fitting if row.sequences))
         total[0] += tally[key][0] * len(column.offers)
         total[1] += tally[key][1] * len(column.offers)

@@ -14,6 +14,7 @@ from recommender.search.problem import Limit, Problem
 from recommender.search.solver import solve
 from recommender.units import HOURS_PER_MONTH, ceil_decimal, show_usd, usd
 
+STAGES = (1, 2, 3, 4)
 ORDER = ("fits", "max_model_len", "memory", "compatibility")  # nearest to a plan first
 
 
@@ -24,7 +25,7 @@ def gpu_refusals(candidates: Candidates, gpus: Mapping[str, Gpu], searched: Mapp
         rows = [row for (gpu, _, _), row in candidates.rows.items() if gpu == name]
         if not rows or any(row.sequences for row in rows):
             continue
-        nearest = min(rows, key=lambda row: (ORDER.index(row.limit), -row.kv_cache_bytes, -row.tp, -row.terms))
+        nearest = min(rows, key=lambda row: (ORDER.index(row.limit), -row.kv_cache_bytes, -row.layout.gpus, -row.terms))
         found.append(Refusal(name, nearest.limit, _words(nearest, candidates), None))
     return tuple(found)
 
@@ -33,7 +34,7 @@ def _words(row: Row, candidates: Candidates) -> str:
     if row.limit == "compatibility":
         return row.reason
     terms = candidates.terms[row.terms]
-    how = f"tp {row.tp}, {terms.choice.weights} weights, {terms.kv_dtype} KV, max-model-len {terms.max_model_len:,}"
+    how = f"{row.layout}, {terms.choice.weights} weights, {terms.kv_dtype} KV, max-model-len {terms.max_model_len:,}"
     return f"{row.reason} (at best {how})"
 
 
@@ -48,6 +49,11 @@ def changes(
         yield from _rung(scenario, rung, build)
     if scenario.search.tp is not None:
         yield from _lifted("search.tp", replace(scenario.search, tp=None), scenario, build)
+    if scenario.search.pp == (1,):
+        staged = replace(scenario.search, pp=STAGES)
+        if solve(build(replace(scenario, search=staged)), plans=1).purchases:
+            text = f"search.pp: {list(STAGES)} (pipeline stages)"
+            yield Refusal(None, "search.pp", "the weights need more GPUs than tensor parallel reaches", text)
     if scenario.search.gpus is not None:
         yield from _lifted("search.gpus", replace(scenario.search, gpus=None), scenario, build)
     most = largest() if problem.limits else 0

@@ -61,6 +61,7 @@ def test_readme_commands_answer(output: Callable[[str], str], monkeypatch: pytes
     commands = [
         part.strip() for line in lines for part in re.split(r"&&|;", line) if part.strip().startswith("recommender")
     ]
+    commands = [command for command in commands if "verify" not in command]  # its log is the reader's own
     assert len(commands) >= 6
     import shlex
 

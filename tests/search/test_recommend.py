@@ -213,3 +213,26 @@ def test_more_memory_never_costs_more(gpu: str) -> None:
         now = cost(recommend(held, replace(plain, gpus=gpus)))
         assert previous is None or (now is not None and now <= previous)
         previous = now
+
+
+def test_latent_attention_is_served_data_parallel() -> None:
+    """Under tensor parallel each GPU keeps the whole latent; eight data-parallel ranks hold about eight times as much."""
+    offers = [offer("H200-SXM", 8, "30")]
+    asked = ask(200, 8192, "deepseek-v3", search=Search(kv_dtypes=("auto",), weights=("fp8",)))
+    plan = recommend(asked, catalog(*offers)).plans[0]
+    (group,) = plan.replicas
+    assert (group.tp, group.dp, group.ep) == (1, 8, 8)
+    assert group.max_num_seqs == 25
+    only_tp = recommend(replace(asked, search=replace(asked.search, tp=(8,))), catalog(*offers))
+    held = only_tp.plans[0].replicas[0].memory.kv_cache_tokens if only_tp.plans else 0
+    assert 5 * held < 8 * group.memory.kv_cache_tokens
+
+
+def test_pipeline_stages_where_asked() -> None:
+    own = (OwnCards("RTX4090", 3, 3),)
+    asked = ask(2, 2048, "Qwen/Qwen2.5-32B-Instruct", hardware=own)
+    fp8 = replace(asked, search=Search(weights=("fp8",), kv_dtypes=("auto",)))
+    alone = recommend(fp8, catalog(*H100))
+    staged = recommend(replace(fp8, search=replace(fp8.search, pp=(1, 3))), catalog(*H100))
+    assert {(group.tp, group.pp) for plan in alone.plans for group in plan.replicas} <= {(2, 1)}
+    assert (1, 3) in {(group.tp, group.pp) for group in staged.plans[0].replicas}
