@@ -29,8 +29,8 @@ _LEFT = frozenset({4, 6, 7})
 _WORDS = {"max_model_len": "max-model-len", "kv_dtype": "KV dtype", "gpus": "GPUs", "max_num_seqs": "max-num-seqs"}
 _LEGEND = (
     "Prices are on demand unless said. A month is 730 hours. tp x n: tensor parallel size x replicas. max len: "
-    "max-model-len in tokens. tok/s <=: at most so many tokens a second for one request (memory bandwidth; an upper bound, not a "
-    "forecast). Adjustments are numbered as in the ladder, cheapest first."
+    "max-model-len in tokens. tok/s <=: at most so many tokens a second for one request (memory bandwidth; an upper "
+    "bound, not a forecast). Adjustments are numbered as in the ladder, cheapest first."
 )
 
 
