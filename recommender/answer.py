@@ -119,7 +119,9 @@ def _served(
     model, given, own = resolved.model, resolved.checkpoint, resolved.repository
     if own is not None and given is not None and weights in (None, own.native):
         model, given, weights = own, replace(given, model=own.id), own.native
-    checkpoints = [*catalog.checkpoints_of(resolved.model.id), *([given] if given else [])]
+    named = (given,) if given is not None else ()
+    # Beside others of its kind a better known one would be chosen in place of the repository that was named.
+    checkpoints = named if named and weights is None else (*catalog.checkpoints_of(resolved.model.id), *named)
     choices = weight_choices(model, checkpoints, engine_version or ENGINE_VERSION)
     if weights is not None:
         wanted = [each for each in choices if each.weights == weights]

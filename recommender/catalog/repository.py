@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from recommender.catalog.config_fields import Fields
 from recommender.catalog.models import Checkpoint, Model
 from recommender.catalog.safetensors import Index, StoredTensor
-from recommender.catalog.tensor_names import LoadedBytes, is_plain, left_out_because, loaded_bytes
+from recommender.catalog.tensor_names import LoadedBytes, loaded_bytes
 from recommender.errors import Fault, InputError, NotModelledError
 from recommender.units import show_gb
 
@@ -139,17 +139,12 @@ def _files(repository: Repository, own: Model) -> Checkpoint:
 
 def _check_storage(repository: Repository, own: Model, loaded: LoadedBytes) -> None:
     """Raises InputError where config and files disagree on whether weights are quantised: no engine loads that."""
-    packed = [
-        tensor
-        for tensor in repository.tensors or ()
-        if not is_plain(tensor) and not left_out_because(tensor, layers=own.layers, tied=own.tied_embeddings)
-    ]
-    share = sum(tensor.size_bytes for tensor in packed) * _IGNORED_SHARE
+    share = sum(size for _, size in loaded.packed) * _IGNORED_SHARE
     if own.quantisation is None and share > loaded.stored_bytes:
-        dtypes = ", ".join(sorted({tensor.dtype for tensor in packed}))
+        dtypes = ", ".join(dtype for dtype, _ in loaded.packed)
         what = f"its files hold {dtypes} weights, but it says nothing of how they are quantised"
         raise InputError(Fault(what, repository.where, key="quantization_config", expected="quant_method and its keys"))
-    if own.quantisation is not None and not packed:
+    if own.quantisation is not None and not loaded.packed:
         what = f"{own.quantisation.method} is said, but its files hold no quantised weight"
         raise InputError(Fault(what, repository.where, key="quantization_config"))
 

@@ -7,13 +7,14 @@ Names are those of published checkpoints, transformers' and older ones alike (`m
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 
 from recommender.catalog.safetensors import StoredTensor
 
-LAYER = re.compile(r"(?:^|\.)(?:layers?|h|blocks?)\.(\d{1,5})\.")
+_LAYER = re.compile(r"(?:^|\.)(?:layers?|h|blocks?)\.(\d{1,5})\.")
 _NUMBER = re.compile(r"(?<=\.)\d+(?=\.)")
 _DRAFT = re.compile(r"(?:^|[._])(?:mtp|nextn|eagle|medusa|draft)")
 _SPEECH_OUTPUT = re.compile(r"^(?:talker|token2wav|code2wav)\.")
@@ -54,53 +55,66 @@ class LoadedBytes:
     """What the engine loads of a model's tensors: 16 bit for each unquantised element, all else as it is stored."""
 
     groups: tuple[tuple[str, int], ...]  # sorted by group
+    packed: tuple[tuple[str, int], ...]  # (dtype, bytes) of what is quantised among it, sorted
     left_out: tuple[tuple[str, int], ...]  # (why, stored bytes), sorted
     stored_bytes: int  # of all tensors, those left out among them
 
 
 def loaded_bytes(tensors: Iterable[StoredTensor], *, layers: int, tied: bool) -> LoadedBytes:
     """The bytes of `tensors` by parameter group, without what a plain start of the engine does not load."""
-    groups: dict[str, int] = {}
-    left_out: dict[str, int] = {}
+    groups: Counter[str] = Counter()
+    packed: Counter[str] = Counter()
+    left_out: Counter[str] = Counter()
     stored = 0
     for tensor in tensors:
         stored += tensor.size_bytes
         why = left_out_because(tensor, layers=layers, tied=tied)
         if why is not None:
-            left_out[why] = left_out.get(why, 0) + tensor.size_bytes
+            left_out[why] += tensor.size_bytes
             continue
-        group = group_of(tensor.name)
-        groups[group] = groups.get(group, 0) + engine_bytes(tensor)
-    return LoadedBytes(tuple(sorted(groups.items())), tuple(sorted(left_out.items())), stored)
+        groups[group_of(tensor.name)] += engine_bytes(tensor)
+        if not is_plain(tensor):
+            packed[tensor.dtype] += tensor.size_bytes
+    return LoadedBytes(_sorted(groups), _sorted(packed), _sorted(left_out), stored)
+
+
+def _sorted(sizes: Counter[str]) -> tuple[tuple[str, int], ...]:
+    return tuple(sorted(sizes.items()))
 
 
 def left_out_because(tensor: StoredTensor, *, layers: int, tied: bool) -> str | None:
     """Why the engine does not load a tensor by default; None where it does."""
-    name = tensor.name
-    if _SPEECH_OUTPUT.search(name):
-        return _OUTSIDE
-    if group_of(name) == "vision":
-        return None
-    if _DRAFT.search(name) or (layer_of(name) or 0) >= layers:
+    group, why = _kind(_NUMBER.sub("0", tensor.name))
+    if group == "vision" or why == _OUTSIDE:
+        return why
+    if why is None and (layer_of(tensor.name) or 0) >= layers:
         return _MTP
-    if _BUFFER.search(name) or (_CAUSAL_MASK.search(name) and len(tensor.shape) > 1):
-        return _MASKS
-    return _COPY if tied and group_of(name) == "lm_head" else None
+    if why == _MASKS and len(tensor.shape) == 1 and tensor.name.endswith(".bias"):
+        return None  # GPT-2's bias of one dimension is a parameter, its mask of four is not
+    return _COPY if why is None and tied and group == "lm_head" else why
 
 
 def group_of(name: str) -> str:
     """The parameter group of a tensor: a word of `Tensor.group`."""
-    return _group(_NUMBER.sub("0", name))
+    return _kind(_NUMBER.sub("0", name))[0]
 
 
 @lru_cache(maxsize=4096)
-def _group(name: str) -> str:
-    return next((group for group, pattern in _PATTERNS if pattern.search(name)), "other")
+def _kind(name: str) -> tuple[str, str | None]:
+    """(group, why it is not loaded) by a name without its numbers: layers and experts differ in nothing else."""
+    group = next((group for group, pattern in _PATTERNS if pattern.search(name)), "other")
+    if _SPEECH_OUTPUT.search(name):
+        return group, _OUTSIDE
+    if group == "vision":
+        return group, None
+    if _DRAFT.search(name):
+        return group, _MTP
+    return group, _MASKS if _BUFFER.search(name) or _CAUSAL_MASK.search(name) else None
 
 
 def layer_of(name: str) -> int | None:
     """The decoder layer a tensor is in."""
-    found = LAYER.search(name)
+    found = _LAYER.search(name)
     return int(found[1]) if found else None
 
 

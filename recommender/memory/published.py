@@ -7,6 +7,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from recommender.catalog.models import Checkpoint, Model, Quantisation
+from recommender.errors import Fault, InputError
 from recommender.memory.shards import Held, Split, file_groups, held
 from recommender.units import show_gb
 
@@ -80,6 +81,13 @@ def _by_group(model: Model, stored: Quantisation | None, checkpoint: Checkpoint)
     negligible = _SAME_FILE * sum(computed.values())
     if sum(apart.values()) <= negligible:
         return Published(f"computed from the config, agrees with the file headers of {checkpoint.id}")
+    if sum(read.values()) < _LEAST_RATIO * sum(computed.values()):
+        what = f"its files hold {show_gb(sum(read.values()))}, its config describes {show_gb(sum(computed.values()))}"
+        raise InputError(Fault(what, checkpoint.id, expected="all of its weights"))
+    if any(size > negligible and not read.get(group) for group, size in computed.items()):
+        ratio = Fraction(sum(read.values()), sum(computed.values()))
+        said = "the names of its tensors do not tell its groups, all are taken in proportion"
+        return Published(f"file headers of {checkpoint.id}; {said}", groups=tuple((each, ratio) for each in computed))
     unlike = [group for group in groups if apart[group] > negligible / len(groups)]
     said = ", ".join(f"{group} {show_gb(read.get(group, 0))}" for group in unlike)
     return Published(
