@@ -129,7 +129,7 @@ def _memory(group: ReplicaGroup, scenario: Scenario) -> list[str]:
 def _holds(memory: Fit, requests: int, scenario: Scenario) -> bool:
     """Whether so many requests of max-model-len fit the cache at once."""
     if scenario.memory_model == "article":
-        return requests * memory.max_model_len * memory.kv_bytes_per_token <= memory.kv_cache_bytes
+        return requests * memory.max_model_len * memory.total.kv_bytes_per_token <= memory.total.kv_cache_bytes
     if memory.blocks is None or memory.request_blocks is None:
         return requests <= memory.max_concurrency
     return requests * memory.request_blocks < memory.blocks  # one block is never handed out

@@ -8,7 +8,7 @@ from decimal import Decimal
 
 from recommender.catalog.gpus import Gpu
 from recommender.catalog.models import Model
-from recommender.memory.fit import Fit, Replica, fit_replica
+from recommender.memory.fit import Replica, fit_replica
 from recommender.report.launch import launch_line
 from recommender.scenario import Scenario
 from recommender.search.candidates import Candidates, Pattern, Row
@@ -19,8 +19,6 @@ from recommender.search.problem import Bought
 from recommender.search.terms import adjustments_of
 from recommender.search.warnings import warnings_of
 from recommender.speed.bound import tokens_per_s_bound
-
-NULL_BLOCK = 1  # the engine never hands out its first block
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,7 +166,7 @@ def _group(question: Question, offer: int, row: Row, count: int, concurrency: in
         launch=launch_line(
             question.model, terms.choice, memory, row.verdict.launch_arguments, enforce_eager=scenario.enforce_eager
         ),
-        longest_max_model_len=longest(memory, rank, question.model.max_model_len),
+        longest_max_model_len=memory.longest_max_model_len,
     )
 
 
@@ -194,15 +192,6 @@ def replica_of(question: Question, row: Row, max_num_seqs: int) -> Replica:
         engine=scenario.engine,
         engine_version=scenario.engine_version,
     )
-
-
-def longest(memory: Fit, concurrency: int, most: int) -> int | None:
-    """The longest max-model-len at which this many full-length requests still fit, rounded down to the block."""
-    if memory.blocks is None or memory.block_size is None or not memory.starts:
-        return None
-    if memory.request_blocks != -(-memory.max_model_len // memory.block_size):
-        return None  # windows and states: blocks are not in proportion to the length
-    return min(most, (memory.blocks - NULL_BLOCK) // concurrency * memory.block_size)
 
 
 def _spread(question: Question, replicas: Sequence[ReplicaGroup]) -> str | None:
