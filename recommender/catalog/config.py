@@ -17,6 +17,7 @@ from recommender.catalog.config_grouped import grouped
 from recommender.catalog.config_jamba import JAMBA, jamba
 from recommender.catalog.config_kimi_linear import KIMI_LINEAR, kimi_linear
 from recommender.catalog.config_latent import LATENT, latent
+from recommender.catalog.config_minimax import MINIMAX, minimax
 from recommender.catalog.config_nemotron import NEMOTRON, nemotron
 from recommender.catalog.config_quantisation import kv_declared, plain_dtype, quantisation
 from recommender.catalog.config_rotary import max_model_len
@@ -44,6 +45,7 @@ READERS: dict[str, Reader] = {
     **dict.fromkeys(KIMI_LINEAR, kimi_linear),
     **dict.fromkeys(COMPRESSED, compressed),
     **dict.fromkeys(DECILM, decilm),
+    **dict.fromkeys(MINIMAX, minimax),
 }
 
 

@@ -74,7 +74,7 @@ class AttentionLayers:
 
     A token takes `kv_heads x (head_dim + v_head_dim)` elements in each of them, kv_heads being those of one rank,
     max(1, kv_heads // tp). What else the kinds carry:
-    - full: nothing more.
+    - full: nothing more; with an index (MiniMax M3), `indexer_head_dim` values in 16 bit a token in `indexer_layers`.
     - sliding: `window` tokens, as the config gives it.
     - chunked: `window` is the chunk (attention_chunk_size).
     - mla: one latent, replicated on every rank: kv_heads 1, head_dim = kv_lora_rank + qk_rope_head_dim, v_head_dim 0,

@@ -54,7 +54,7 @@ def layer_caches(
         page = _page(model, constants, layers, tp, dtype, block)
         caches.append(LayerCaches(page, layers.layers, tuple(layers.indices)))
         if layers.indexer_layers:
-            index = CachePage("full", block, block * index_bytes_per_token(layers), latent=True)
+            index = CachePage("full", block, block * index_bytes_per_token(layers), latent=layers.kind == "mla")
             caches.append(LayerCaches(index, layers.indexer_layers, tuple(layers.indices)[: layers.indexer_layers]))
     return tuple(caches)
 
@@ -91,7 +91,11 @@ def token_bytes(constants: EngineConstants, layers: AttentionLayers, tp: int, dt
 
 
 def index_bytes_per_token(layers: AttentionLayers) -> int:
-    """Bytes of one token in the index cache of one layer: fp8 values and a float32 scale per 128 of them."""
+    """Bytes of one token in the index cache of one layer: 16 bit beside ordinary attention, beside a latent fp8 values
+    and a float32 scale per 128 of them.
+    """
+    if layers.kind == "full":
+        return 2 * layers.indexer_head_dim
     return layers.indexer_head_dim + 4 * ceil_div(layers.indexer_head_dim, INDEX_SCALE_TOKENS)
 
 
@@ -122,7 +126,7 @@ def _backend_block_size(model: Model, gpu: Gpu, dtype: CacheDtype) -> int:
     """The block size of the attention backend the engine picks on this card (vLLM 0.33 platforms/cuda.py)."""
     kinds = {layers.kind for layers in model.attention}
     if any(layers.indexer_head_dim for layers in model.attention):
-        return 64  # sparse MLA
+        return 64 if "mla" in kinds else 128  # sparse MLA; MiniMax M3 picks blocks of 128
     capability = gpu.compute_capability or (0, 0)
     if "mla" in kinds and ((capability[0] == 9 and dtype.name == "fp8") or capability[0] == 10):
         return 64  # FLASHMLA on Hopper, FLASHINFER_MLA on Blackwell

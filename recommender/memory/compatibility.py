@@ -20,6 +20,7 @@ _NO_FLOAT16 = ("Gemma2", "Gemma3", "Glm4ForCausalLM")
 _FLASHINFER_HEAD_SIZES = (64, 128, 256, 512)
 _FLASHINFER = "FLASHINFER"
 _LATENT = {"mla": "latent", "compressed": "compressed"}
+_INDEXED = {"mla": "indexed latent", "compressed": "compressed", "full": "indexed"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,10 +168,9 @@ def _weight_kinds(model: Model, weights: str, quantisation: Quantisation | None)
 
 def _attention_kinds(model: Model) -> tuple[str, ...]:
     """The rows of the table that this attention needs, where not every card has kernels for it."""
-    kinds = {
-        "indexed latent" if group.indexer_layers and group.kind == "mla" else _LATENT[group.kind]
-        for group in model.attention
-        if group.kind in _LATENT
+    indexed = {group.kind for group in model.attention if group.indexer_layers}
+    kinds = {_INDEXED[kind] for kind in indexed} | {
+        _LATENT[group.kind] for group in model.attention if group.kind in _LATENT and group.kind not in indexed
     }
     return tuple(sorted(kinds))
 

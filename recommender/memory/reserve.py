@@ -130,7 +130,7 @@ def expert_workspace_bytes_per_token(model: Model, tp: int, ep: int) -> int:
 
 def is_sparse(model: Model) -> bool:
     """Whether attention is latent with a sparse index (DeepSeek V3.2, GLM-5)."""
-    return any(layers.indexer_head_dim for layers in model.attention)
+    return any(layers.indexer_head_dim and layers.kind != "full" for layers in model.attention)
 
 
 def extrapolated(

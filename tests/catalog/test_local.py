@@ -13,7 +13,7 @@ from folders import AWQ, FP8, LLAMA_8B, Shapes, llama_shapes, write_folder, writ
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from recommender import fit
+from recommender import fit, load_scenario, recommend
 from recommender.catalog.catalog import Catalog, Resolved
 from recommender.catalog.models import Checkpoint
 from recommender.errors import Fault, InputError, NotModelledError
@@ -444,3 +444,110 @@ def test_any_config_is_read_or_refused(tmp_path: Path, catalog: Catalog, data: s
     except InputError as error:
         faults = error.faults
     assert all(fault.file == str(tmp_path / "config.json") for fault in faults)
+
+
+def test_files_that_hold_too_little_are_refused(tmp_path: Path, catalog: Catalog) -> None:
+    shapes = {name: each for name, each in llama_shapes(TINY).items() if "mlp" not in name}
+    folder = write_folder(tmp_path / "model", TINY, shapes)
+    with pytest.raises(InputError, match=r"its files hold .* its config describes"):
+        fit(str(folder), "H100-SXM", catalog=catalog)
+
+
+def test_names_nobody_knows_are_taken_in_proportion(tmp_path: Path, catalog: Catalog) -> None:
+    shapes = {name.replace("mlp", "novel").replace("_proj", "_x"): each for name, each in llama_shapes(TINY).items()}
+    folder = write_folder(tmp_path / "model", TINY, shapes)
+    held = weights(catalog, str(folder))
+    assert held.parameter_bytes == pytest.approx(read_size(shapes), abs=16)
+    assert "taken in proportion" in held.source
+
+
+# KV bytes of 8,192 tokens as a public thread states them for configs with the names of their time.
+@pytest.mark.parametrize(
+    ("config", "cache_bytes"),
+    [
+        (
+            {
+                "architectures": ["GPTBigCodeForCausalLM"],
+                "n_layer": 24,
+                "n_embd": 2048,
+                "n_head": 16,
+                "n_inner": 8192,
+                "multi_query": True,
+                "vocab_size": 49152,
+                "n_positions": 8192,
+            },
+            100_663_296,
+        ),
+        (
+            {
+                "architectures": ["GPT2LMHeadModel"],
+                "n_layer": 12,
+                "n_embd": 768,
+                "n_head": 12,
+                "vocab_size": 50257,
+                "n_positions": 1024,
+            },
+            301_989_888,
+        ),
+    ],
+)
+def test_old_field_names_are_read(tmp_path: Path, catalog: Catalog, config: dict[str, Any], cache_bytes: int) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(config))
+    assert fit(str(tmp_path), "L4", catalog=catalog).kv_bytes_per_token * 8192 == cache_bytes
+
+
+@pytest.mark.parametrize(
+    "keys", [["text_config"], ["llm_config"], ["language_config"], ["thinker_config", "text_config"]]
+)
+def test_the_language_part_is_found_where_it_is_nested(tmp_path: Path, catalog: Catalog, keys: list[str]) -> None:
+    config: dict[str, Any] = {key: value for key, value in LLAMA_8B.items() if key != "architectures"}
+    for key in reversed(keys):
+        config = {key: config}
+    (tmp_path / "config.json").write_text(json.dumps(config | {"architectures": LLAMA_8B["architectures"]}))
+    assert fit(str(tmp_path), "H100-SXM", catalog=catalog).kv_bytes_per_token == 131_072
+
+
+def test_a_missing_value_is_named_with_the_keys_looked_for_and_seen(tmp_path: Path, catalog: Catalog) -> None:
+    nested = {"hidden_size": 4096, "num_hidden_layers": 2, "vocab_size": 10}
+    (tmp_path / "config.json").write_text(json.dumps({"architectures": ["LlamaForCausalLM"], "text_config": nested}))
+    with pytest.raises(InputError) as caught:
+        catalog.resolve(str(tmp_path))
+    for part in ("num_attention_heads, n_head, n_heads", "keys seen: architectures, hidden_size", "config.json"):
+        assert part in str(caught.value)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", None])
+def test_a_dtype_in_the_config_never_halves_the_weights(tmp_path: Path, catalog: Catalog, dtype: str | None) -> None:
+    larger = {"hidden_size": 8192, "intermediate_size": 28672, "num_attention_heads": 64, "num_hidden_layers": 80}
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA_8B | larger | {"torch_dtype": dtype}))
+    assert weights(catalog, str(tmp_path)).parameter_bytes == 141_107_412_992
+
+
+def test_tied_embeddings_count_once(tmp_path: Path, catalog: Catalog) -> None:
+    small = {"hidden_size": 2048, "intermediate_size": 8192, "num_hidden_layers": 16, "tie_word_embeddings": True}
+    config = LLAMA_8B | small | {"head_dim": 64}
+    shapes = llama_shapes(config)
+    folder = write_folder(tmp_path / "model", config, shapes)
+    assert catalog.resolve(str(folder)).model.parameters == 1_235_814_400
+    assert weights(catalog, str(folder)).parameter_bytes == 2 * 1_235_814_400
+
+
+def test_a_scenario_may_name_a_folder(tmp_path: Path, catalog: Catalog) -> None:
+    folder = write_folder(tmp_path / "model", LLAMA_8B, llama_shapes(LLAMA_8B), shards=2)
+    asked = {
+        "model": str(folder),
+        "workload": {"concurrency": 8, "lengths": {"fixed": 4096}},
+        "search": {"gpus": ["L40S"], "plans": 1},
+    }
+    (tmp_path / "mine.yaml").write_text(json.dumps(asked))
+    answer = recommend(load_scenario(tmp_path / "mine.yaml"), catalog)
+    replica = answer.plans[0].replicas[0]
+    assert replica.launch.startswith(f"vllm serve {folder} ")
+    (folder / "config.json").write_text(json.dumps(LLAMA_8B | {"vocab_size": "many"}))
+    with pytest.raises(InputError, match=r"mine.yaml:1: model: .*config.json: vocab_size: 'many' is not usable"):
+        load_scenario(tmp_path / "mine.yaml")
+
+
+@pytest.mark.parametrize("name", ["Meta-Llama-3.1-8B-Instruct-FP8-dynamic", "Meta-Llama-3.1-70B-Instruct-FP8-dynamic"])
+def test_a_named_repository_is_never_swapped_for_a_better_known_one(catalog: Catalog, name: str) -> None:
+    assert fit(f"RedHatAI/{name}", "H100-SXM", tp=2, catalog=catalog).checkpoint == f"RedHatAI/{name}"
