@@ -158,7 +158,7 @@ class _Remote:
         return f"{SCHEME}{self.repository}{'@' if self.revision else ''}{self.revision or ''}"
 
     def _fault(self, what: str, expected: str | None = None) -> InputError:
-        return InputError(Fault(what, self._shown, key="model", expected=expected))
+        return InputError(Fault(what, self._shown, expected=expected))
 
     def _refusal(self, error: Exception) -> InputError:
         errors = self.errors
