@@ -12,6 +12,8 @@ from recommender.catalog.catalog import Catalog, load_catalog
 from recommender.catalog.config import model_from_config
 from recommender.catalog.models import Model, Quantisation
 from recommender.errors import InputError, NotModelledError
+from recommender.memory.engine import engine_constants
+from recommender.memory.kv import kv_pool
 
 # Published safetensors totals (llmfit 1.1.17); what the speculative layers add to them is not loaded by default.
 TOTALS = list(csv.DictReader((Path(__file__).parent / "published_totals.csv").open()))
@@ -138,3 +140,21 @@ def test_an_unknown_tower_or_language_model_is_refused() -> None:
 def test_a_composite_model_without_its_tower_is_broken(catalog: Catalog) -> None:
     with pytest.raises(InputError, match="vision_config"):
         seeing(vision_config={})
+
+
+def test_minimax_m3_keeps_an_index_beside_ordinary_heads(catalog: Catalog) -> None:
+    found = catalog.model("MiniMaxAI/MiniMax-M3")
+    assert [(group.kind, group.layers, group.indexer_layers) for group in found.attention] == [
+        ("full", 3, 0),
+        ("full", 57, 57),
+    ]
+    pool = kv_pool(
+        found,
+        engine_constants("vllm", "0.33.0"),
+        catalog.gpu("H200-SXM"),
+        tp=4,
+        kv_dtype="auto",
+        weights="bf16",
+    )
+    heads, index = 60 * 1 * 256 * 2, 57 * 128 * 2
+    assert pool.kv_bytes_per_token == heads + index

@@ -21,7 +21,7 @@ pytestmark = pytest.mark.slow
 WEIGHTS_AS_BUFFERS = ("correction_bias", "tid2eid")
 STORAGE = ("quantization_config", "_hf_quant_config")
 # Repository words for classes that transformers knows by another.
-SAME_CLASS = {"kimi_k2": "deepseek_v3"}
+SAME_CLASS = {"kimi_k2": "deepseek_v3", "minimax_m3": "minimax_m3_vl_text"}
 NOT_COMPARED = {
     "google/gemma-4-26B-A4B": "the catalog leaves out keys that only the transformers class reads",
     "google/gemma-4-31B-it": "the catalog leaves out keys that only the transformers class reads",
