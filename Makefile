@@ -1,5 +1,5 @@
 # What a contributor runs. Everything expects the project installed with its dev extra: pip install -e '.[dev]'
-.PHONY: test lint types bench docs slow all
+.PHONY: test lint types bench docs accuracy slow all
 
 all: lint types test docs
 
@@ -15,6 +15,9 @@ types:
 
 docs:
 	pytest tests/docs
+
+accuracy:
+	python tests/measured/accuracy.py
 
 slow:
 	pytest -m slow
