@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +18,9 @@ from recommender.catalog.models import Checkpoint, Model
 from recommender.errors import Fault, InputError
 from recommender.memory.fit import MEMORY_MODELS
 from recommender.memory.kv import KvPool
+
+if TYPE_CHECKING:
+    from recommender.memory.calibration import Calibration
 
 Int = NDArray[np.int64]
 
@@ -49,6 +52,7 @@ class Setting:
     gpu_memory_utilization: float | None = None
     enforce_eager: bool = False
     safe_side: bool = False  # plan on the lower end of `Fit.kv_cache_bytes_interval` instead of the middle
+    calibration: Calibration | None = None
 
 
 @dataclass(frozen=True, slots=True)

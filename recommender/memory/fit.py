@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from recommender.catalog.gpus import Gpu
 from recommender.catalog.models import Checkpoint, Model
 from recommender.errors import Fault, InputError
+
+if TYPE_CHECKING:
+    from recommender.memory.calibration import Calibration
 
 MEMORY_MODELS = ("vllm", "article")
 
@@ -32,6 +36,7 @@ class Replica:
     enforce_eager: bool = False
     engine: str = "vllm"
     engine_version: str | None = None
+    calibration: Calibration | None = None
 
     @property
     def gpus(self) -> int:

@@ -10,6 +10,7 @@ from typing import TypeVar
 import numpy as np
 
 from recommender.errors import InputError
+from recommender.memory.calibration import Correction
 from recommender.memory.capacity import Int, Reason, ReplicaColumns, Setting
 from recommender.memory.engine import EngineConstants, engine_constants
 from recommender.memory.kv import KvPool
@@ -92,7 +93,9 @@ class _Parts:
     def __init__(self, setting: Setting, constants: EngineConstants) -> None:
         self.setting, self.constants = setting, constants
         # Cards that differ in nothing a part looks at share it: each stands for the first of its like.
-        self.sized = _first_like([(gpu.compute_capability, gpu.multiprocessors) for gpu in setting.gpus])
+        self.sized = _first_like(
+            [(gpu.architecture, gpu.compute_capability, gpu.multiprocessors) for gpu in setting.gpus]
+        )
         self.capable = _first_like([gpu.compute_capability for gpu in setting.gpus])
         self.weights = cache(self._weights)
         self.terms = cache(self._terms)
@@ -144,7 +147,13 @@ class _Parts:
             pp=pp,
             ep=ep,
             enforce_eager=self.setting.enforce_eager,
+            correction=self._correction(gpu, tp, pp),
         )
+
+    def _correction(self, gpu: int, tp: int, pp: int) -> Correction | None:
+        if self.setting.calibration is None:
+            return None
+        return self.setting.calibration.correction_for(self.constants, self.setting.gpus[gpu], tp, pp)
 
 
 def _first_like(traits: Sequence[object]) -> list[int]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from recommender.catalog.gpus import Gpu
 from recommender.catalog.models import Checkpoint, Model
+from recommender.memory.calibration import Correction, calibrated
 from recommender.memory.engine import EngineConstants
 from recommender.memory.kv import KvPool, kv_pool
 from recommender.memory.reserve import Reserve, ReserveTerms, reserve_terms
@@ -54,6 +55,7 @@ class Physics:
     pp: int = 1
     ep: int = 1
     enforce_eager: bool = False
+    correction: Correction | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,18 +84,21 @@ def stage_terms(physics: Physics, constants: EngineConstants) -> tuple[ReserveTe
     """The reserve of one GPU of each stage."""
     quantised = stored_as(physics.model, physics.weights, physics.checkpoint) is not None
     return tuple(
-        reserve_terms(
-            constants,
-            physics.model,
-            physics.gpu,
-            tp=physics.tp,
-            pp=physics.pp,
-            ep=physics.ep,
-            weights=physics.weights,
-            quantised=quantised,
-            enforce_eager=physics.enforce_eager,
-            layers=len(layers),
-            samples=number == physics.pp - 1,
+        calibrated(
+            reserve_terms(
+                constants,
+                physics.model,
+                physics.gpu,
+                tp=physics.tp,
+                pp=physics.pp,
+                ep=physics.ep,
+                weights=physics.weights,
+                quantised=quantised,
+                enforce_eager=physics.enforce_eager,
+                layers=len(layers),
+                samples=number == physics.pp - 1,
+            ),
+            physics.correction,
         )
         for number, layers in enumerate(stage_layers(physics.model.layers, physics.pp))
     )

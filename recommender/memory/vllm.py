@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from recommender.errors import InputError
 from recommender.memory import refusal
+from recommender.memory.calibration import Correction
 from recommender.memory.compatibility import Verdict, compatible
 from recommender.memory.engine import EngineConstants, engine_constants
 from recommender.memory.fit import Fit, Replica, Totals
@@ -74,6 +75,7 @@ def _start(replica: Replica) -> _Start:
         kv_dtype=replica.kv_dtype,
         engine=replica.engine,
         engine_version=constants.version,
+        expert_parallel=replica.ep > 1,
     )
     return _Start(
         replica=replica,
@@ -98,6 +100,7 @@ def _budget(start: _Start) -> Budget:
         pp=replica.pp,
         ep=replica.ep,
         enforce_eager=replica.enforce_eager,
+        correction=_correction(start),
     )
     return budget_of(
         stages_of(physics, start.constants),
@@ -106,6 +109,13 @@ def _budget(start: _Start) -> Budget:
         extra_reserve_bytes=start.verdict.reserve_bytes,
         kv_cache_memory_bytes=replica.kv_cache_memory_bytes,
     )
+
+
+def _correction(start: _Start) -> Correction | None:
+    replica = start.replica
+    if replica.calibration is None:
+        return None
+    return replica.calibration.correction_for(start.constants, replica.gpu, replica.tp, replica.pp)
 
 
 def _size(start: _Start, budget: Budget) -> KvSize:

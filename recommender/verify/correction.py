@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from recommender.errors import InputError
+from recommender.memory.calibration import LEAST_PPM, MILLION, MOST_PPM, Correction
 from recommender.units import GIB
-from recommender.verify.calibration import LEAST_PPM, MILLION, MOST_PPM, Correction
 from recommender.verify.causes import FOREIGN
 from recommender.verify.compare import Verification
 

@@ -14,7 +14,7 @@ from recommender.errors import InputError
 from recommender.memory.engine import engine_constants
 from recommender.memory.reserve import ReserveTerms, reserve_terms
 from recommender.units import GIB
-from recommender.verify.calibration import (
+from recommender.memory.calibration import (
     LEAST_PPM,
     MILLION,
     MOST_PPM,

@@ -14,7 +14,7 @@ from typer.testing import CliRunner, Result
 from recommender.cli import app
 from recommender.command.verify import read_tolerance
 from recommender.errors import InputError
-from recommender.verify.calibration import read_calibration
+from recommender.memory.calibration import read_calibration
 
 
 def _run(*arguments: str | Path) -> Result:
