@@ -23,6 +23,7 @@ CONFIG_VALUES = 400_000
 CONFIG, QUANT_CONFIG, INDEX = "config.json", "hf_quant_config.json", "model.safetensors.index.json"
 # Patterns of modules left in 16 bit are matched layer by layer: no real list comes near this many comparisons.
 _MOST_COMPARISONS = 2_000_000
+_MOST_PARAMETERS = 2**46
 _IGNORED_SHARE = 100  # integer buffers and the like are below a hundredth of any quantised model
 _BROKEN = (TypeError, ValueError, ArithmeticError, LookupError, AttributeError, RecursionError)
 
@@ -85,6 +86,7 @@ def _model(repository: Repository, kv_bytes_per_token: int | None) -> Model:
         what = f"the KV cache of {own.architecture} is known exactly"
         raise InputError(Fault(what, repository.where, key=MEASURED, expected="no measured figure"))
     _check_patterns(repository, own)
+    _check_size(repository, own)
     return own
 
 
@@ -109,6 +111,14 @@ def _check_patterns(repository: Repository, own: Model) -> None:
         what = f"{patterns:,} modules left in 16 bit, over {own.layers} layers"
         expected = f"at most {_MOST_COMPARISONS // own.layers:,}"
         raise InputError(Fault(what, repository.where, key="quantization_config", expected=expected))
+
+
+def _check_size(repository: Repository, own: Model) -> None:
+    """Raises InputError where the values are each possible, but not together."""
+    largest = max([own.parameters, *(table.size_bytes() for table in own.rotary)])
+    if largest > _MOST_PARAMETERS:
+        what = f"describes a model of {largest:,} parameters or bytes of rotary tables"
+        raise InputError(Fault(what, repository.where, expected=f"at most {_MOST_PARAMETERS:,}"))
 
 
 def _files(repository: Repository, own: Model) -> Checkpoint:

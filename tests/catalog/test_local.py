@@ -455,6 +455,7 @@ def test_files_that_hold_too_little_are_refused(tmp_path: Path, catalog: Catalog
 
 def test_names_nobody_knows_are_taken_in_proportion(tmp_path: Path, catalog: Catalog) -> None:
     shapes = {name.replace("mlp", "novel").replace("_proj", "_x"): each for name, each in llama_shapes(TINY).items()}
+    shapes |= {"model.layers.0.novel.more.weight": ("BF16", (512, 512))}
     folder = write_folder(tmp_path / "model", TINY, shapes)
     held = weights(catalog, str(folder))
     assert held.parameter_bytes == pytest.approx(read_size(shapes), abs=16)
@@ -551,3 +552,10 @@ def test_a_scenario_may_name_a_folder(tmp_path: Path, catalog: Catalog) -> None:
 @pytest.mark.parametrize("name", ["Meta-Llama-3.1-8B-Instruct-FP8-dynamic", "Meta-Llama-3.1-70B-Instruct-FP8-dynamic"])
 def test_a_named_repository_is_never_swapped_for_a_better_known_one(catalog: Catalog, name: str) -> None:
     assert fit(f"RedHatAI/{name}", "H100-SXM", tp=2, catalog=catalog).checkpoint == f"RedHatAI/{name}"
+
+
+def test_values_that_are_impossible_together_are_refused(tmp_path: Path, catalog: Catalog) -> None:
+    for changed in ({"vocab_size": 2**40}, {"head_dim": 2**40}, {"max_position_embeddings": 2**31, "head_dim": 2**20}):
+        (tmp_path / "config.json").write_text(json.dumps(LLAMA_8B | changed))
+        with pytest.raises(InputError, match=r"config.json: describes a model of [\d,]+ parameters or bytes"):
+            catalog.resolve(str(tmp_path))
