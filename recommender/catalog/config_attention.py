@@ -45,7 +45,7 @@ _FOREIGN = (
 def refuse_foreign(fields: Fields, architecture: str) -> None:
     """Nothing, or the refusal of a config whose keys announce another attention than its class is known for."""
     foreign = [key for key in _FOREIGN if fields.values.get(key) not in (None, [], 0, {}, False)]
-    if set(fields.sequence("attn_type_list")) <= {1}:  # 1 is softmax attention, 0 its linear kin
+    if all(kind == 1 for kind in fields.sequence("attn_type_list")):  # 1 is softmax attention, 0 its linear kin
         foreign = [key for key in foreign if key != "attn_type_list"]
     if foreign:
         raise NotModelledError(

@@ -49,7 +49,10 @@ def _mixtral(fields: Fields, hidden: int, layers: int) -> Mixture:
 def _sparse_layers(fields: Fields, layers: int) -> tuple[LayerIndices, LayerIndices]:
     """(mixture layers, dense layers) by decoder_sparse_step and mlp_only_layers, as Qwen writes them."""
     step = fields.integer("decoder_sparse_step", default=1)
-    only_dense = set(fields.sequence("mlp_only_layers"))
+    listed = fields.sequence("mlp_only_layers")
+    if any(isinstance(index, bool) or not isinstance(index, int) for index in listed):
+        raise fields.fault("an entry that is not a layer", "mlp_only_layers", "whole numbers")
+    only_dense = set(listed)
     sparse = tuple(i for i in range(layers) if i not in only_dense and (i + 1) % step == 0)
     if len(sparse) == layers:
         return range(layers), range(0)

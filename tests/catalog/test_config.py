@@ -209,6 +209,13 @@ def test_which_layers_slide(changes: dict[str, Any], kinds: dict[str, int]) -> N
         {"rope_scaling": {"rope_type": "linear", "factor": float("inf")}},
         {"torch_dtype": "int3"},
         {"layer_types": ["full_attention"]},
+        {"attn_type_list": [{}]},
+        {
+            "architectures": ["Qwen2MoeForCausalLM"],
+            "mlp_only_layers": [[1]],
+            "num_experts": 8,
+            "moe_intermediate_size": 64,
+        },
         {"quantization_config": {"quant_method": "made-up"}},
         {"quantization_config": {"quant_method": "fp8", "weight_block_size": [128, -1]}},
     ],
