@@ -61,7 +61,9 @@ def read_local(name: str, model_id: str | None = None, source: str | None = None
 def _is_folder(path: Path, name: str) -> bool:
     try:
         if not path.exists():
-            raise InputError(Fault(f"there is no {name}", key="model", expected="a folder with a config.json, or a config file"))
+            raise InputError(
+                Fault(f"there is no {name}", key="model", expected="a folder with a config.json, or a config file")
+            )
         return path.is_dir()
     except (OSError, ValueError) as error:
         raise InputError(Fault(f"{name!r} cannot be looked up: {error}", key="model")) from None
