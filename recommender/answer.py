@@ -14,6 +14,7 @@ from recommender.memory.weights import WeightChoice, weight_choices
 from recommender.scenario import ENGINE_VERSION, Scenario
 
 if TYPE_CHECKING:
+    from recommender.memory.calibration import Calibration
     from recommender.search.ladder import Ladder
     from recommender.search.plan import Recommendation
 
@@ -80,12 +81,14 @@ def fit(
     memory_model: str = "vllm",
     concurrency: int | None = None,
     kv_bytes_per_token: int | None = None,
+    calibration: Calibration | None = None,
     catalog: Catalog | None = None,
 ) -> Fit:
     """Whether one replica starts, and what it holds; None is the engine's own default.
 
     `concurrency` is another name for `max_num_seqs`; `kv_bytes_per_token` is what somebody measured on one GPU of a
-    model class that is not modelled. Raises InputError for names that are not known.
+    model class that is not modelled; `calibration` corrects the reserve by one's own start-up logs. Raises InputError
+    for names that are not known.
     """
     catalog = catalog or shipped_catalog()
     resolved = catalog.resolve(model, kv_bytes_per_token)
@@ -108,6 +111,7 @@ def fit(
         enforce_eager=enforce_eager,
         engine=engine,
         engine_version=engine_version,
+        calibration=calibration,
     )
     return fit_replica(replica, memory_model)
 

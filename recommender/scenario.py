@@ -6,9 +6,12 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from recommender.workload.lengths import Lengths
+
+if TYPE_CHECKING:
+    from recommender.memory.calibration import Calibration
 
 ENGINE_VERSION = "0.33.0"  # of vLLM; the default changes only with an entry in the changelog
 
@@ -79,6 +82,7 @@ class Search:
     kv_dtypes: tuple[str, ...] | None = None
     tp: tuple[int, ...] | None = None
     pp: tuple[int, ...] = (1,)  # pipeline stages add latency: searched where asked for
+    max_num_batched_tokens: tuple[int, ...] = ()  # also try these, fewer than the engine's default
     plans: int = 10
     max_price_age_days: int = 90
 
@@ -104,6 +108,8 @@ class Scenario:
     enforce_eager: bool = False
     max_num_batched_tokens: int | None = None
     memory_model: str = "vllm"
+    memory_margin: str = "safe"  # safe: plan on the low end of what the reserve may leave | expected
+    calibration: Calibration | None = None
     speed: str = "ignore"
     as_of: date | None = None
     group_by: str | None = None  # gpu | provider | region

@@ -43,6 +43,8 @@ def _kind(field: Any) -> str:
 
 
 def _simple(schema: dict[str, Any]) -> str:
+    if "anyOf" in schema:
+        return f"{_simple(schema['anyOf'][0])}, or 8K"
     if "enum" in schema:
         return ", ".join(f"`{word}`" for word in schema["enum"])
     if "minimum" in schema:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recommender.catalog.gpus import Gpu
@@ -99,6 +100,16 @@ def calibration_text(calibration: Calibration) -> str:
     """The file of a calibration: the same bytes for the same corrections."""
     rows = [{name: getattr(each, name) for name in Correction.__slots__} for each in calibration.corrections]
     return json.dumps({"schema_version": SCHEMA_VERSION, "corrections": rows}, indent=2, ensure_ascii=False) + "\n"
+
+
+def calibration_of(path: Path) -> Calibration:
+    """The calibration in a file. Raises InputError where it cannot be read or is none."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) and error.strerror else "is not text"
+        raise InputError(Fault(f"cannot be read: {reason}", str(path), key="calibration")) from None
+    return read_calibration(text, str(path))
 
 
 def read_calibration(text: str, name: str) -> Calibration:

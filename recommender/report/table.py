@@ -156,7 +156,7 @@ def _first_plan(answer: Recommendation) -> list[str]:
 def _replica(group: ReplicaGroup, plan: Plan) -> list[str]:
     purchase = plan.offers[group.offer_index]
     each = " each" if group.count > 1 else ""
-    per = f"{group.concurrency:,} requests at once{each} (up to {group.capacity:,} fit); one more waits in the queue"
+    per = f"{group.concurrency:,} requests at once{each} ({_room(group)}); one more waits in the queue"
     replicas = f"{group.count} replica{'s' if group.count > 1 else ''} of {spread(group)}"
     title = f"Rank 1, {replicas} on {bought(purchase)}: {per}."
     longest = group.longest_max_model_len
@@ -169,6 +169,12 @@ def _replica(group: ReplicaGroup, plan: Plan) -> list[str]:
         "",
         *_start(group, purchase.gpus_per_instance),
     ]
+
+
+def _room(group: ReplicaGroup) -> str:
+    """How many would fit, and how many at the low end of what the reserve may leave."""
+    sure = f", {group.capacity:,} at the low end" if group.capacity < group.expected_capacity else ""
+    return f"up to {group.expected_capacity:,} fit{sure}"
 
 
 def _start(group: ReplicaGroup, gpus_per_instance: int) -> list[str]:

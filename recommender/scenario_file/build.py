@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from recommender.memory.calibration import calibration_of
 from recommender.scenario import Cap, Limits, OwnCards, Scenario, Search, Sla, Workload
 from recommender.scenario_file.forms import RUNGS, AdjustmentsForm, Form, LimitsForm, ScenarioForm
 from recommender.workload.lengths import Lengths
@@ -31,6 +32,8 @@ def scenario_from_form(form: ScenarioForm, lengths: Lengths, name: str, base_dir
         enforce_eager=form.enforce_eager,
         max_num_batched_tokens=form.max_num_batched_tokens,
         memory_model=form.memory_model,
+        memory_margin=form.memory_margin,
+        calibration=None if form.calibration is None else calibration_of(base_dir / form.calibration),
         speed=form.speed,
         as_of=form.as_of,
         group_by=form.group_by,

@@ -87,6 +87,8 @@ class SearchForm(Form):
     """Tensor-parallel sizes."""
     pp: Annotated[tuple[int, ...], Many(Whole(1, 1024))] = Search().pp
     """Pipeline stages."""
+    max_num_batched_tokens: Annotated[tuple[int, ...], Many(Tokens())] = ()
+    """Also try these numbers of tokens of one engine step, fewer than the engine's own."""
     plans: Annotated[int, Whole(1, 1000)] = 10
     """Ranked plans to list."""
     max_price_age_days: Annotated[int, Whole(0, 36500)] = 90
@@ -193,6 +195,10 @@ class ScenarioForm(Form):
     """Tokens of one engine step; absent: the engine's own for the card."""
     memory_model: Annotated[str, Word(("vllm", "article"))] = "vllm"
     """`article` is the flat 2 GB rule."""
+    memory_margin: Annotated[str, Word(("safe", "expected"))] = "safe"
+    """`safe` plans on the low end of what the reserve may leave; `expected` on the middle."""
+    calibration: Annotated[str | None, Name("a path to a calibration file")] = None
+    """A file that `verify --save-calibration` wrote."""
     speed: Annotated[str, Word(("ignore", "model"))] = "ignore"
     """Whether speed takes part in the choice."""
     as_of: Annotated[date | None, Day()] = None

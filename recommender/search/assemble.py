@@ -25,7 +25,7 @@ def assemble(
     """The Problem of these columns; `allowed` narrows the terms (the others then serve nothing)."""
     terms = candidates.terms
     rungs = sorted({each.rungs for each in terms})
-    quality = sorted({each.rungs[:2] + each.rungs[3:] for each in terms})
+    quality = sorted({each.rungs.quality for each in terms})
     first = scenario.rank == "quality_first"
     served = np.array([candidates.most(column.gpu, column.gpus) for column in columns], dtype=np.int64)
     served = served.reshape(len(columns), len(terms))
@@ -39,7 +39,7 @@ def assemble(
         minimum=tuple(column.minimum for column in columns),
         capacity=served,
         rank=tuple(rungs.index(each.rungs) for each in terms),
-        tier=tuple(quality.index(each.rungs[:2] + each.rungs[3:]) if first else 0 for each in terms),
+        tier=tuple(quality.index(each.rungs.quality) if first else 0 for each in terms),
         groups=tuple(members for _, members in groups_of(list(columns), scenario.search.placement)),
         limits=limits_of(scenario, columns, gpus),
     )

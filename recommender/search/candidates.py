@@ -7,7 +7,7 @@ Every row that holds nothing carries the reason.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -20,11 +20,15 @@ from recommender.search.layouts import Layout, layouts_of
 from recommender.search.problem import Integers
 from recommender.search.terms import Terms
 
+TABLED = 2
+"""Statistical need is a table by requests: replicas are asked for no more than so many times the demand."""
+
 REASONS = {
     Reason.MEMORY_UNKNOWN: "nobody stated what the engine sees of this card's memory",
     Reason.WEIGHTS: "the weights and the reserve alone exceed the memory",
     Reason.MAX_MODEL_LEN: "not one request of max-model-len fits, so the engine refuses to start",
     Reason.NOT_MODELLED: "its weights or its cache are not modelled",
+    Reason.UTILIZATION: "the utilization leaves no room for the CUDA context",
 }
 
 
@@ -37,6 +41,7 @@ class Row:
     terms: int
     verdict: Verdict
     sequences: int
+    expected: int  # requests on the middle of the interval, where `sequences` counts on its low end
     kv_cache_bytes: int
     limit: str  # fits | compatibility | memory | max_model_len
     reason: str
@@ -172,7 +177,7 @@ def candidates_of(
     rows = {(gpu, layout, i): _refused(gpu, layout, i, verdict) for gpu, layout, i, verdict in asked if not verdict.ok}
     open_rows = [row for row in asked if row[3].ok]
     if open_rows:
-        rows |= _evaluate(scenario, model, gpus, terms, open_rows, demand)
+        rows |= _evaluate(scenario, model, gpus, terms, open_rows, enough, demand)
     return Candidates(terms, rows, scenario.search.uniform_precision, enough)
 
 
@@ -204,7 +209,7 @@ class _Verdicts:
 
 
 def _refused(gpu: str, layout: Layout, terms: int, verdict: Verdict) -> Row:
-    return Row(gpu, layout, terms, verdict, 0, 0, "compatibility", verdict.reason)
+    return Row(gpu, layout, terms, verdict, 0, 0, 0, "compatibility", verdict.reason)
 
 
 def _evaluate(
@@ -213,6 +218,7 @@ def _evaluate(
     gpus: Mapping[str, Gpu],
     terms: tuple[Terms, ...],
     asked: list[tuple[str, Layout, int, Verdict]],
+    enough: int,
     demand: Demand,
 ) -> dict[tuple[str, Layout, int], Row]:
     """Memory of all compatible rows in one vectorised call.
@@ -233,6 +239,8 @@ def _evaluate(
             None if scenario.gpu_memory_utilization is None else float(scenario.gpu_memory_utilization)
         ),
         enforce_eager=scenario.enforce_eager,
+        safe_side=scenario.memory_margin == "safe" and scenario.memory_model == "vllm",
+        calibration=scenario.calibration,
     )
     ones = np.ones(len(asked), dtype=np.int64)
     picked = [terms[i] for _, _, i, _ in asked]
@@ -242,20 +250,25 @@ def _evaluate(
         weights=_integers(choices.index((each.choice.weights, each.choice.checkpoint)) for each in picked),
         kv_dtype=_integers(kv_dtypes.index(each.kv_dtype) for each in picked),
         max_model_len=_integers(each.max_model_len for each in picked),
-        max_num_batched_tokens=ones * (scenario.max_num_batched_tokens or 0),
+        max_num_batched_tokens=_integers(
+            each.max_num_batched_tokens or scenario.max_num_batched_tokens or 0 for each in picked
+        ),
         extra_reserve_bytes=_integers(verdict.reserve_bytes for *_, verdict in asked),
         pp=_integers(layout.pp for _, layout, _, _ in asked),
         ep=_integers(layout.ep for _, layout, _, _ in asked),
         dp=ones,
     )
-    held = memory_model(scenario.memory_model).capacity(setting, columns, UNBOUNDED, demand)
+    limit = UNBOUNDED if scenario.sizing == "worst_case" else TABLED * enough
+    evaluate = memory_model(scenario.memory_model).capacity
+    held = evaluate(setting, columns, limit, demand)
+    expected = evaluate(replace(setting, safe_side=False), columns, limit, demand) if setting.safe_side else held
     rows = {}
     for k, (gpu, layout, i, verdict) in enumerate(asked):
         reason = Reason(int(held.reason[k]))
         kind = {Reason.FITS: "fits", Reason.MAX_MODEL_LEN: "max_model_len"}.get(reason, "memory")
         text = REASONS.get(reason, "")
-        sequences = layout.dp * int(held.sequences[k])
-        rows[gpu, layout, i] = Row(gpu, layout, i, verdict, sequences, int(held.kv_cache_bytes[k]), kind, text)
+        sequences, most = layout.dp * int(held.sequences[k]), layout.dp * int(expected.sequences[k])
+        rows[gpu, layout, i] = Row(gpu, layout, i, verdict, sequences, most, int(held.kv_cache_bytes[k]), kind, text)
     return rows
 
 

@@ -92,15 +92,15 @@ class _Rungs:
         kv = "fp8" if any(each.kv_dtype == "fp8" for each in self.asked.terms) else "auto"
         seen = {0}
         for terms in sorted(self.asked.terms, key=lambda each: each.rungs):
-            if terms.kv_dtype != kv or terms.max_model_len != self.shortest or terms.rungs[3]:
+            if terms.kv_dtype != kv or terms.max_model_len != self.shortest or terms.cast or terms.rungs.batched_tokens:
                 continue
             row = self.asked.candidates.rows.get((self.gpu, Layout(1, 1, tp, 1), self.asked.terms.index(terms)))
             if row is None or row.limit == "compatibility":
                 continue
-            if terms.rungs[0] == 0 and kv == "fp8":
+            if terms.rungs.weights == 0 and kv == "fp8":
                 yield self._step(2, "kv_dtype", "auto -> fp8", row, 1, EVALUATE)
-            elif terms.rungs[0] not in seen:
-                seen.add(terms.rungs[0])
+            elif terms.rungs.weights not in seen:
+                seen.add(terms.rungs.weights)
                 change = f"{self.asked.model.native} -> {terms.choice.weights}"
                 yield self._step(3, "weights", change, row, 1, EVALUATE)
 

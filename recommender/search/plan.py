@@ -50,7 +50,8 @@ class ReplicaGroup:
     max_num_seqs: int
     max_num_batched_tokens: int
     concurrency: int  # requests at once each of them is given
-    capacity: int  # the most it holds when started with max_num_seqs that high
+    capacity: int  # the most it holds when started with max_num_seqs that high, on the side the scenario plans on
+    expected_capacity: int  # the same on the middle of the interval
     memory: Fit
     output_tokens_per_s_bound: float | None  # per request, memory bandwidth bound
     launch: str

@@ -51,7 +51,7 @@ def plan_of(question: Question, bought: Bought, rank: int) -> Plan:
         gpus=bought.gpus,
         replicas_total=replica_count,
         served_concurrency=sum(group.concurrency * group.count for group in replicas),
-        headroom=Decimal(sum(group.capacity * group.count for group in replicas) - demand) / demand,
+        headroom=Decimal(sum(group.expected_capacity * group.count for group in replicas) - demand) / demand,
         adjustments=adjustments_of(terms, question.model, _spread(question, replicas)),
         offers=purchases,
         replicas=replicas,
@@ -161,6 +161,7 @@ def _group(question: Question, offer: int, row: Row, count: int, concurrency: in
         max_num_batched_tokens=memory.max_num_batched_tokens,
         concurrency=concurrency,
         capacity=row.sequences,
+        expected_capacity=row.expected,
         memory=memory,
         output_tokens_per_s_bound=tokens_per_s_bound(question.model, question.gpus[row.gpu], layout, terms.choice),
         launch=launch_line(
@@ -186,11 +187,12 @@ def replica_of(question: Question, row: Row, max_num_seqs: int) -> Replica:
         ep=layout.ep,
         max_model_len=terms.max_model_len,
         max_num_seqs=max_num_seqs,
-        max_num_batched_tokens=scenario.max_num_batched_tokens,
+        max_num_batched_tokens=terms.max_num_batched_tokens or scenario.max_num_batched_tokens,
         gpu_memory_utilization=None if utilization is None else float(utilization),
         enforce_eager=scenario.enforce_eager,
         engine=scenario.engine,
         engine_version=scenario.engine_version,
+        calibration=scenario.calibration,
     )
 
 

@@ -1,9 +1,10 @@
-"""The terms replicas run on: weight dtype, KV dtype and max-model-len, ordered by the rungs of the ladder they take."""
+"""The terms replicas run on: dtypes, max-model-len and batched tokens, ordered by the rungs of the ladder they take."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from recommender.catalog.models import Model
 from recommender.memory.weights import WeightChoice
@@ -13,31 +14,47 @@ from recommender.search.plan import Adjustment
 EVALUATE = "evaluate answer quality first"
 
 
+class Rungs(NamedTuple):
+    """How far each rung is taken, dearest first: what terms are compared by. `cast` is bf16 run as fp16."""
+
+    weights: int  # 0 native, 1 eight bit, 2 four bit
+    kv_dtype: int
+    batched_tokens: int  # fewer than the engine's default: slower prefill, same answers
+    max_model_len: int
+    cast: int
+
+    @property
+    def quality(self) -> tuple[int, int, int]:
+        """The rungs that touch answers."""
+        return self.weights, self.kv_dtype, self.cast
+
+
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """One combination. `rungs` is compared lexicographically: weights, KV dtype, max-model-len, cast to fp16."""
+    """One combination; `max_num_batched_tokens` None is the scenario's, or the engine's default for the card."""
 
     choice: WeightChoice
     kv_dtype: str
     max_model_len: int
-    rungs: tuple[int, int, int, int]
+    max_num_batched_tokens: int | None
+    rungs: Rungs
 
     @property
     def cast(self) -> bool:
         """Whether bf16 runs as fp16, on cards that have no bf16."""
-        return bool(self.rungs[3])
+        return bool(self.rungs.cast)
 
     @property
     def untouched(self) -> bool:
         """Whether weights and KV cache stay native."""
-        weights, kv, _, cast = self.rungs
-        return weights == kv == cast == 0
+        return not any(self.rungs.quality)
 
     @property
     def name(self) -> str:
         """What ties are broken by."""
         checkpoint = self.choice.checkpoint.id if self.choice.checkpoint and self.choice.checkpoint.id else ""
-        return f"{self.choice.weights} {self.choice.how} {checkpoint} {self.kv_dtype} {self.max_model_len}"
+        limits = f"{self.max_model_len} {self.max_num_batched_tokens}"
+        return f"{self.choice.weights} {self.choice.how} {checkpoint} {self.kv_dtype} {limits}"
 
     def milder(self, other: Terms) -> bool:
         """Whether no rung of these terms is dearer than the other's and the length is the same."""
@@ -59,11 +76,19 @@ def terms_of(
     kv_dtypes = ["auto"] if "kv_dtype" in scenario.forbidden_rungs or model.kv_declared == "fp8" else ["auto", "fp8"]
     allowed = [choice for choice in choices if _allowed(choice, scenario)]
     wanted = scenario.search.kv_dtypes
+    batched = (None, *sorted(set(scenario.search.max_num_batched_tokens), reverse=True))
     terms = [
-        Terms(choice, kv, length, (choice.rung, int(kv == "fp8"), int(length < model.max_model_len), int(cast)))
+        Terms(
+            choice,
+            kv,
+            length,
+            tokens,
+            Rungs(choice.rung, int(kv == "fp8"), fewer, int(length < model.max_model_len), int(cast)),
+        )
         for choice in allowed
         for kv in kv_dtypes
         if wanted is None or kv in wanted
+        for fewer, tokens in enumerate(batched)
         for length in lengths
         for cast in casts
     ]
@@ -79,11 +104,16 @@ def _allowed(choice: WeightChoice, scenario: Scenario) -> bool:
 
 def adjustments_of(terms: Terms, model: Model, spread: str | None) -> tuple[Adjustment, ...]:
     """The rungs that terms take, in the ladder's order; `spread` describes rung 4 where it is taken."""
-    weights, kv, length, cast = terms.rungs
+    weights, kv, batched, length, cast = terms.rungs
     taken = []
     if length:
         change = f"{model.max_model_len} -> {terms.max_model_len}"
         taken.append(Adjustment(1, "max_model_len", change, "longer requests are refused"))
+    if batched:
+        change = f"default -> {terms.max_num_batched_tokens}"
+        taken.append(
+            Adjustment(1, "max_num_batched_tokens", change, "prompts are read in smaller steps: slower prefill")
+        )
     if kv:
         taken.append(Adjustment(2, "kv_dtype", "auto -> fp8", EVALUATE))
     if weights:

@@ -99,6 +99,7 @@ REPLICA = ReplicaGroup(
     max_num_batched_tokens=8192,
     concurrency=50,
     capacity=57,
+    expected_capacity=57,
     memory=FIT,
     output_tokens_per_s_bound=93.05,
     launch="vllm serve example/Llama-3.1-70B-FP8 --tensor-parallel-size 2 --max-model-len 8192 --max-num-seqs 50 "
@@ -141,7 +142,7 @@ MIX = replace(
     headroom=Decimal(0),
     offers=(PAIR, SMALL),
     replicas=(
-        replace(REPLICA, concurrency=30, capacity=30),
+        replace(REPLICA, concurrency=30, capacity=30, expected_capacity=30),
         replace(REPLICA, offer_index=1, gpu="L40S", tp=1, count=2, concurrency=10, output_tokens_per_s_bound=None),
     ),
 )

@@ -67,11 +67,11 @@ def test_fp8_on_h100_takes_two_cards_with_fp8_kv_and_four_with_auto() -> None:
     fp8 = Search(weights=("fp8",))
     with_fp8_kv = recommend(ask(search=fp8), catalog(*H100)).plans[0]
     assert (with_fp8_kv.gpus, shape(with_fp8_kv)) == (2, [("H100-SXM", 1, 2, "fp8", "fp8")])
-    assert 55 <= with_fp8_kv.replicas[0].capacity <= 59
+    assert 55 <= with_fp8_kv.replicas[0].expected_capacity <= 59
     auto = recommend(ask(search=replace(fp8, kv_dtypes=("auto",))), catalog(*H100)).plans[0]
     assert auto.gpus == 4
     assert {group.kv_dtype for group in auto.replicas} == {"auto"}
-    assert [group.capacity for group in auto.replicas if group.tp == 2] in ([27], [28], [29])
+    assert [group.expected_capacity for group in auto.replicas if group.tp == 2] in ([27], [28], [29])
 
 
 def test_fifty_users_of_8k_on_a_70b() -> None:
@@ -96,7 +96,8 @@ def test_six_cards_of_48_gb() -> None:
     assert shape(plan) == [("RTXA6000", 1, 4, "bf16", "auto")]
     assert 100_000 <= plan.replicas[0].memory.kv_cache_tokens <= 120_000
     assert plan.replicas[0].output_tokens_per_s_bound == pytest.approx(21.8, rel=0.02)
-    more = recommend(ask(16, hardware=own, search=Search(kv_dtypes=("auto",))), catalog(*H100)).plans[0]
+    auto = Search(kv_dtypes=("auto",))
+    more = recommend(ask(16, hardware=own, search=auto, memory_margin="expected"), catalog(*H100)).plans[0]
     assert [(group.tp, group.weights) for group in more.replicas] == [(2, "fp8")]
     assert sum(group.count for group in more.replicas) == 3
     assert plan.micro_usd_per_hour is None
