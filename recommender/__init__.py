@@ -9,6 +9,7 @@ __version__ = "0.1.0"
 _HOME = {
     "Fit": "recommender.memory.fit",
     "fit": "recommender.answer",
+    "inflight": "recommender.workload.source",
     "Plan": "recommender.search.plan",
     "Recommendation": "recommender.search.plan",
     "Scenario": "recommender.scenario",
@@ -23,6 +24,7 @@ if TYPE_CHECKING:
     from recommender.memory.fit import Fit
     from recommender.scenario import Scenario, load_scenario
     from recommender.search.plan import Plan, Recommendation
+    from recommender.workload.source import inflight
 
 
 def __getattr__(name: str) -> Any:

@@ -199,6 +199,35 @@ def verify(
 
 @app.command()
 @guarded
+def lengths(
+    source: Annotated[str, typer.Argument(metavar="FILE|PRESET", help="A log, a cell file, metrics, or a trace.")],
+    concurrency: Annotated[int | None, typer.Option(min=1, max=10**7, help="Adds what so many hold in flight.")] = None,
+    epsilon: Annotated[float, typer.Option(help="Share of the engine's steps that may need more.")] = 0.01,
+    max_model_len: Annotated[str | None, typer.Option(help="Tokens, such as 8K; absent: the longest request.")] = None,
+    columns: Annotated[str | None, typer.Option(help="Of a log: input=NAME,output=NAME,timestamp=NAME.")] = None,
+    timestamp_unit: Annotated[str | None, typer.Option(help="Of a log: s, ms, us, ns or auto.")] = None,
+    written: Written = Format.table,
+    output: Annotated[Path | None, typer.Option(help="Write the cell file that a scenario can use here.")] = None,
+) -> None:
+    """Request lengths of a log in a few kilobytes: quantiles, joint histogram, arrivals, need in flight."""
+    from recommender.command.lengths import described, show_lengths
+
+    found = described(
+        source,
+        columns=columns,
+        timestamp_unit=timestamp_unit,
+        concurrency=concurrency,
+        epsilon=epsilon,
+        max_model_len=max_model_len,
+    )
+    if output is not None:
+        emit(show_lengths(found, Format.json if written == Format.table else written.value), output)
+    if output is None or written == Format.table:
+        emit(show_lengths(found, written.value), None)
+
+
+@app.command()
+@guarded
 def models(
     text: Contains = "", catalog: Overlays = None, written: Written = Format.table, output: Output = None
 ) -> None:

@@ -45,10 +45,15 @@ def lengths_from_cell_file(document: Mapping[str, Any], *, name: str = "", file:
         name=name or str(document.get("name", "")),
         source=str(document.get("source", "")),
         notes=tuple(str(document[key]) for key in ("notes",) if document.get(key)),
-        spread=str(document.get("bucketing", "")).startswith("half octaves"),
+        spread=is_spread(document),
         arrivals=arrivals_from(document),
         longest_prompt=_longest_prompt(document),
     )
+
+
+def is_spread(document: Mapping[str, Any]) -> bool:
+    """Whether its cells are means of half-octave buckets, not requests of exactly those lengths."""
+    return str(document.get("bucketing", "")).startswith("half octaves")
 
 
 def cells_from_rows(rows: Any, *, key: str, file: str | None = None) -> tuple[Cell, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from recommender.workload.lengths import Cell
 
-_BAR = 22
+_BAR = 21
 _BLOCKS = " ▏▎▍▌▋▊▉█"
 
 

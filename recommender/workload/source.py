@@ -55,10 +55,14 @@ def describe(
     return summarise(path, columns=columns, timestamp_unit=timestamp_unit)
 
 
-def lengths_of(name: str | Path) -> Lengths:
+def lengths_of(
+    name: str | Path, *, columns: Mapping[str, str] | None = None, timestamp_unit: str | None = None
+) -> Lengths:
     """The lengths of a shipped trace by its name, or of a file. Raises InputError."""
     path = Path(name)
-    return shipped_trace(str(name)).lengths() if _is_name(path) else lengths_of_file(path)
+    if _is_name(path):
+        return shipped_trace(str(name)).lengths()
+    return lengths_of_file(path, columns=columns, timestamp_unit=timestamp_unit)
 
 
 def shipped_trace(name: str) -> Trace:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from typing import Any
 
-from recommender.workload.cellfile import HALF_OCTAVES, arrivals_from, lengths_from_cell_file
+from recommender.workload.cellfile import HALF_OCTAVES, arrivals_from, is_spread, lengths_from_cell_file
 from recommender.workload.lengths import Arrivals, Lengths, total_quantile
 
 SHARES = (0.01, 0.05, 0.1, 0.25, 0.5, 0.75, 0.9, 0.95, 0.99, 0.995, 0.999)
@@ -63,6 +63,7 @@ class LengthsSummary:
     columns: tuple[tuple[str, str], ...]
     notes: tuple[str, ...]
     cells: tuple[tuple[float, float, float], ...]
+    spread: bool = True
 
     def lengths(self) -> Lengths:
         """The distribution that a plan is sized from."""
@@ -94,7 +95,7 @@ class LengthsSummary:
                 "peak_concurrency": self.peak_concurrency,
                 "notes": list(self.notes),
             },
-            "bucketing": HALF_OCTAVES,
+            "bucketing": HALF_OCTAVES if self.spread else "none: a cell holds requests of one length",
             "cell_fields": ["requests", "mean_input_tokens", "mean_output_tokens"],
             "cells": [list(cell) for cell in self.cells],
         }
@@ -125,6 +126,7 @@ class LengthsSummary:
             columns=(),
             notes=lengths.notes,
             cells=cells,
+            spread=lengths.spread,
         )
 
     @classmethod
@@ -147,6 +149,7 @@ class LengthsSummary:
             columns=tuple(log["columns"].items()),
             notes=tuple(log["notes"]),
             cells=tuple((count, tokens_in, tokens_out) for count, tokens_in, tokens_out in document["cells"]),
+            spread=is_spread(document),
         )
 
 

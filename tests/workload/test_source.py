@@ -98,4 +98,4 @@ def test_the_plot_shows_every_octave_and_fits_a_terminal():
     assert all(len(line) <= 100 for line in text.splitlines())
     assert "65,537-131,072" in text.splitlines()[-1]
     assert "46%" in text
-    assert plot([Cell(1, 1, 1)]).splitlines()[1].split() == ["1", "100%", "█" * 22, "100%", "█" * 22]
+    assert plot([Cell(1, 1, 1)]).splitlines()[1].split() == ["1", "100%", "█" * 21, "100%", "█" * 21]
