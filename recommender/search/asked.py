@@ -55,8 +55,11 @@ class Asked:
         return [i for i, each in enumerate(self.terms) if each.untouched]
 
 
-def look_up(scenario: Scenario, catalog: Catalog, enough: int | None = None) -> Asked:
-    """The scenario's names resolved and its candidates evaluated; `enough` replaces the demand replicas are cut to."""
+def look_up(scenario: Scenario, catalog: Catalog, enough: int | None = None, *, wider: bool = False) -> Asked:
+    """The scenario's names resolved and its candidates evaluated; `enough` replaces the demand replicas are cut to.
+
+    `wider` lists and evaluates what the defaults leave out, too.
+    """
     as_of = scenario.as_of or newest_price(catalog.offers)
     scenario = replace(scenario, as_of=as_of)
     model, choices = _weights(catalog, scenario)
@@ -64,16 +67,17 @@ def look_up(scenario: Scenario, catalog: Catalog, enough: int | None = None) -> 
     shortest = min(max_model_len_for(lengths, scenario.sla.served_share, BLOCK_TOKENS), model.max_model_len)
     gpus = by_name(catalog)
     columns, unsearched = _searchable(scenario, columns_of(scenario, catalog.offers, gpus, as_of), gpus)
-    wider = tuple((axis, _only_in(axis, scenario, catalog, columns, as_of)) for axis in axes_of(scenario))
+    axes = axes_of(scenario) if wider else ()
+    beyond = tuple((axis, _only_in(axis, scenario, catalog, columns, as_of)) for axis in axes)
     sizes: dict[str, int] = defaultdict(int)
-    for column in (*columns, *(each for _, more in wider for each in more)):
+    for column in (*columns, *(each for _, more in beyond for each in more)):
         sizes[column.gpu] = max(sizes[column.gpu], column.gpus)
     casts = sorted({gpus[name].supports_bf16 == "no" for name in sizes})
     terms = terms_of(model, choices, scenario, shortest, casts)
     candidates = candidates_of(
         scenario, model, gpus, sizes, terms, enough or scenario.workload.concurrency, WorstCase()
     )
-    return Asked(scenario, catalog, model, terms, shortest, tuple(columns), wider, candidates, tuple(unsearched))
+    return Asked(scenario, catalog, model, terms, shortest, tuple(columns), beyond, candidates, tuple(unsearched))
 
 
 def by_name(catalog: Catalog) -> dict[str, Gpu]:

@@ -6,22 +6,20 @@ Every row that holds nothing carries the reason.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 
 from recommender.catalog.gpus import Gpu
 from recommender.catalog.models import Model
-from recommender.memory.capacity import UNBOUNDED, Demand, Reason, ReplicaColumns, Setting, memory_model
+from recommender.memory.capacity import Demand, Reason
 from recommender.memory.compatibility import Verdict, compatible
 from recommender.scenario import Scenario
+from recommender.search.evaluation import Evaluation, Open
 from recommender.search.layouts import Layout, layouts_of
 from recommender.search.problem import Integers
 from recommender.search.terms import Terms
-
-TABLED = 2
-"""Statistical need is a table by requests: replicas are asked for no more than so many times the demand."""
 
 REASONS = {
     Reason.MEMORY_UNKNOWN: "nobody stated what the engine sees of this card's memory",
@@ -41,7 +39,6 @@ class Row:
     terms: int
     verdict: Verdict
     sequences: int
-    expected: int  # requests on the middle of the interval, where `sequences` counts on its low end
     kv_cache_bytes: int
     limit: str  # fits | compatibility | memory | max_model_len
     reason: str
@@ -72,7 +69,7 @@ class Candidates:
     terms: tuple[Terms, ...]
     rows: dict[tuple[str, Layout, int], Row]  # (gpu, layout, terms)
     uniform: bool
-    enough: int  # requests beyond which more in one replica is of no use: the demand
+    evaluation: Evaluation
     _by_gpu: dict[str, list[Row]] = field(default_factory=dict)
     _held: dict[str, Integers] = field(default_factory=dict)
     _best: dict[tuple[str, int], Integers] = field(default_factory=dict)
@@ -97,6 +94,13 @@ class Candidates:
         equal = [_pack([item], gpus) for item in self._items(gpu, terms, gpus)]
         return max(equal, key=lambda pattern: (pattern.sequences, pattern.gpus, -pattern.count), default=Pattern((), 0))
 
+    def expected(self, row: Row) -> int:
+        """Requests a row holds on the middle of the interval, where `sequences` may count on its low end."""
+        if not self.evaluation.safe_side:
+            return row.sequences
+        held = self.evaluation.capacity([(row.gpu, row.layout, row.terms, row.verdict)], safe_side=False)
+        return row.layout.dp * int(held.sequences[0])
+
     def of_gpu(self, gpu: str) -> list[Row]:
         """The rows of one GPU type."""
         if not self._by_gpu:
@@ -112,7 +116,7 @@ class Candidates:
             held = np.zeros((largest + 1, len(self.terms)), dtype=np.int64)
             for row in rows:
                 at = row.layout.gpus, row.terms
-                held[at] = max(held[at], min(row.sequences, self.enough))
+                held[at] = max(held[at], min(row.sequences, self.evaluation.enough))
             if not self.uniform:
                 held = np.stack([held[:, self._milder(t)].max(axis=1) for t in range(len(self.terms))], axis=1)
             self._held[gpu] = held
@@ -131,12 +135,12 @@ class Candidates:
             known = best.get(row.layout.gpus)
             if known is None or self._preference(row) > self._preference(known):
                 best[row.layout.gpus] = row
-        return [(min(row.sequences, self.enough), row.layout, row.terms) for _, row in sorted(best.items())]
+        return [(min(row.sequences, self.evaluation.enough), row.layout, row.terms) for _, row in sorted(best.items())]
 
     def _preference(self, row: Row) -> tuple[int, tuple[int, ...], int]:
         layout = row.layout
         simple = (-layout.pp, -layout.dp, -int(layout.ep > 1), -layout.tp)
-        return min(row.sequences, self.enough), simple, -row.terms
+        return min(row.sequences, self.evaluation.enough), simple, -row.terms
 
 
 def _pack(items: Sequence[tuple[int, Layout, int]], gpus: int) -> Pattern:
@@ -176,9 +180,10 @@ def candidates_of(
     asked = [row for row in asked if not row[3].ok or row[3].cast == terms[row[2]].cast]
     rows = {(gpu, layout, i): _refused(gpu, layout, i, verdict) for gpu, layout, i, verdict in asked if not verdict.ok}
     open_rows = [row for row in asked if row[3].ok]
+    evaluation = Evaluation(scenario, model, gpus, terms, demand, enough)
     if open_rows:
-        rows |= _evaluate(scenario, model, gpus, terms, open_rows, enough, demand)
-    return Candidates(terms, rows, scenario.search.uniform_precision, enough)
+        rows |= _rows(evaluation, open_rows)
+    return Candidates(terms, rows, scenario.search.uniform_precision, evaluation)
 
 
 @dataclass(slots=True)
@@ -209,68 +214,16 @@ class _Verdicts:
 
 
 def _refused(gpu: str, layout: Layout, terms: int, verdict: Verdict) -> Row:
-    return Row(gpu, layout, terms, verdict, 0, 0, 0, "compatibility", verdict.reason)
+    return Row(gpu, layout, terms, verdict, 0, 0, "compatibility", verdict.reason)
 
 
-def _evaluate(
-    scenario: Scenario,
-    model: Model,
-    gpus: Mapping[str, Gpu],
-    terms: tuple[Terms, ...],
-    asked: list[tuple[str, Layout, int, Verdict]],
-    enough: int,
-    demand: Demand,
-) -> dict[tuple[str, Layout, int], Row]:
-    """Memory of all compatible rows in one vectorised call.
-
-    A data-parallel replica is `dp` engines that share out the requests; one is evaluated, the experts spread over all.
-    """
-    names = sorted({gpu for gpu, *_ in asked})
-    choices = list(dict.fromkeys((each.choice.weights, each.choice.checkpoint) for each in terms))
-    kv_dtypes = ("auto", "fp8")
-    setting = Setting(
-        model=model,
-        gpus=tuple(gpus[name] for name in names),
-        weights=tuple(choices),
-        kv_dtypes=kv_dtypes,
-        engine=scenario.engine,
-        engine_version=scenario.engine_version,
-        gpu_memory_utilization=(
-            None if scenario.gpu_memory_utilization is None else float(scenario.gpu_memory_utilization)
-        ),
-        enforce_eager=scenario.enforce_eager,
-        safe_side=scenario.memory_margin == "safe" and scenario.memory_model == "vllm",
-        calibration=scenario.calibration,
-    )
-    ones = np.ones(len(asked), dtype=np.int64)
-    picked = [terms[i] for _, _, i, _ in asked]
-    columns = ReplicaColumns(
-        gpu=_integers(names.index(gpu) for gpu, *_ in asked),
-        tp=_integers(layout.tp for _, layout, _, _ in asked),
-        weights=_integers(choices.index((each.choice.weights, each.choice.checkpoint)) for each in picked),
-        kv_dtype=_integers(kv_dtypes.index(each.kv_dtype) for each in picked),
-        max_model_len=_integers(each.max_model_len for each in picked),
-        max_num_batched_tokens=_integers(
-            each.max_num_batched_tokens or scenario.max_num_batched_tokens or 0 for each in picked
-        ),
-        extra_reserve_bytes=_integers(verdict.reserve_bytes for *_, verdict in asked),
-        pp=_integers(layout.pp for _, layout, _, _ in asked),
-        ep=_integers(layout.ep for _, layout, _, _ in asked),
-        dp=ones,
-    )
-    limit = UNBOUNDED if scenario.sizing == "worst_case" else TABLED * enough
-    evaluate = memory_model(scenario.memory_model).capacity
-    held = evaluate(setting, columns, limit, demand)
-    expected = evaluate(replace(setting, safe_side=False), columns, limit, demand) if setting.safe_side else held
+def _rows(evaluation: Evaluation, asked: list[Open]) -> dict[tuple[str, Layout, int], Row]:
+    held = evaluation.capacity(asked, evaluation.safe_side)
     rows = {}
     for k, (gpu, layout, i, verdict) in enumerate(asked):
         reason = Reason(int(held.reason[k]))
         kind = {Reason.FITS: "fits", Reason.MAX_MODEL_LEN: "max_model_len"}.get(reason, "memory")
+        sequences = layout.dp * int(held.sequences[k])
         text = REASONS.get(reason, "")
-        sequences, most = layout.dp * int(held.sequences[k]), layout.dp * int(expected.sequences[k])
-        rows[gpu, layout, i] = Row(gpu, layout, i, verdict, sequences, most, int(held.kv_cache_bytes[k]), kind, text)
+        rows[gpu, layout, i] = Row(gpu, layout, i, verdict, sequences, int(held.kv_cache_bytes[k]), kind, text)
     return rows
-
-
-def _integers(values: Iterable[int]) -> Integers:
-    return np.fromiter(values, dtype=np.int64)

@@ -161,7 +161,7 @@ def _group(question: Question, offer: int, row: Row, count: int, concurrency: in
         max_num_batched_tokens=memory.max_num_batched_tokens,
         concurrency=concurrency,
         capacity=row.sequences,
-        expected_capacity=row.expected,
+        expected_capacity=question.candidates.expected(row),
         memory=memory,
         output_tokens_per_s_bound=tokens_per_s_bound(question.model, question.gpus[row.gpu], layout, terms.choice),
         launch=launch_line(

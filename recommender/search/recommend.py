@@ -32,7 +32,7 @@ FEWEST_FOR_MEDIAN = 4  # offers below which a GPU's median price says nothing
 
 def recommend(scenario: Scenario, catalog: Catalog) -> Recommendation:
     """Ranked, checked, provably cheapest plans for a scenario, or the reasons why there are none."""
-    asked = look_up(scenario, catalog)
+    asked = look_up(scenario, catalog, wider=True)
     problem = asked.problem(asked.columns)
     solution = _solve(asked, problem)
     question = question_of(asked)

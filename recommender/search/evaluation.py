@@ -1,0 +1,80 @@
+"""What candidate replicas hold: one vectorised call of the memory model for rows of any GPU, layout and terms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from recommender.catalog.gpus import Gpu
+from recommender.catalog.models import Model
+from recommender.memory.capacity import UNBOUNDED, Capacity, Demand, ReplicaColumns, Setting, memory_model
+from recommender.memory.compatibility import Verdict
+from recommender.scenario import Scenario
+from recommender.search.layouts import Layout
+from recommender.search.problem import Integers
+from recommender.search.terms import Terms
+
+TABLED = 2
+"""Statistical need is a table by requests: replicas are asked for no more than so many times the demand."""
+
+Open = tuple[str, Layout, int, Verdict]
+"""A compatible row before its memory is known: GPU, layout, index of terms, verdict."""
+
+
+@dataclass(frozen=True, slots=True)
+class Evaluation:
+    """What all rows of a question share."""
+
+    scenario: Scenario
+    model: Model
+    gpus: Mapping[str, Gpu]
+    terms: tuple[Terms, ...]
+    demand: Demand
+    enough: int
+
+    @property
+    def safe_side(self) -> bool:
+        """Whether plans count on the low end of what the reserve may leave."""
+        return self.scenario.memory_margin == "safe" and self.scenario.memory_model == "vllm"
+
+    def capacity(self, asked: Sequence[Open], safe_side: bool) -> Capacity:
+        """What each row holds. Of a data-parallel replica one engine is evaluated, the experts spread over all."""
+        scenario, picked = self.scenario, [self.terms[i] for _, _, i, _ in asked]
+        names = sorted({gpu for gpu, *_ in asked})
+        choices = list(dict.fromkeys((each.choice.weights, each.choice.checkpoint) for each in picked))
+        kv_dtypes = ("auto", "fp8")
+        utilization = scenario.gpu_memory_utilization
+        setting = Setting(
+            model=self.model,
+            gpus=tuple(self.gpus[name] for name in names),
+            weights=tuple(choices),
+            kv_dtypes=kv_dtypes,
+            engine=scenario.engine,
+            engine_version=scenario.engine_version,
+            gpu_memory_utilization=None if utilization is None else float(utilization),
+            enforce_eager=scenario.enforce_eager,
+            safe_side=safe_side,
+            calibration=scenario.calibration,
+        )
+        columns = ReplicaColumns(
+            gpu=_integers(names.index(gpu) for gpu, *_ in asked),
+            tp=_integers(layout.tp for _, layout, _, _ in asked),
+            weights=_integers(choices.index((each.choice.weights, each.choice.checkpoint)) for each in picked),
+            kv_dtype=_integers(kv_dtypes.index(each.kv_dtype) for each in picked),
+            max_model_len=_integers(each.max_model_len for each in picked),
+            max_num_batched_tokens=_integers(
+                each.max_num_batched_tokens or scenario.max_num_batched_tokens or 0 for each in picked
+            ),
+            extra_reserve_bytes=_integers(verdict.reserve_bytes for *_, verdict in asked),
+            pp=_integers(layout.pp for _, layout, _, _ in asked),
+            ep=_integers(layout.ep for _, layout, _, _ in asked),
+            dp=np.ones(len(asked), dtype=np.int64),
+        )
+        limit = UNBOUNDED if scenario.sizing == "worst_case" else TABLED * self.enough
+        return memory_model(scenario.memory_model).capacity(setting, columns, limit, self.demand)
+
+
+def _integers(values: Iterable[int]) -> Integers:
+    return np.fromiter(values, dtype=np.int64)
