@@ -2,22 +2,8 @@
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
-
-__version__ = "0.1.0"
-
-_HOME = {
-    "Fit": "recommender.memory.fit",
-    "fit": "recommender.answer",
-    "inflight": "recommender.workload.source",
-    "Plan": "recommender.search.plan",
-    "Recommendation": "recommender.search.plan",
-    "Scenario": "recommender.scenario",
-    "load_scenario": "recommender.scenario",
-    "recommend": "recommender.answer",
-}
-
-__all__ = sorted([*_HOME, "__version__"])
 
 if TYPE_CHECKING:
     from recommender.answer import fit, recommend
@@ -26,11 +12,24 @@ if TYPE_CHECKING:
     from recommender.search.plan import Plan, Recommendation
     from recommender.workload.source import inflight
 
+__version__ = "0.1.0"
+
+__all__ = ["Fit", "Plan", "Recommendation", "Scenario", "__version__", "fit", "inflight", "load_scenario", "recommend"]
+
+_HOME = {
+    "Fit": "recommender.memory.fit",
+    "Plan": "recommender.search.plan",
+    "Recommendation": "recommender.search.plan",
+    "Scenario": "recommender.scenario",
+    "fit": "recommender.answer",
+    "inflight": "recommender.workload.source",
+    "load_scenario": "recommender.scenario",
+    "recommend": "recommender.answer",
+}
+
 
 def __getattr__(name: str) -> Any:
     """A public name, its module imported at first use: `import recommender` loads neither pandas nor ortools."""
     if name not in _HOME:
         raise AttributeError(f"module 'recommender' has no attribute {name!r}")
-    import importlib
-
-    return getattr(importlib.import_module(_HOME[name]), name)
+    return getattr(import_module(_HOME[name]), name)

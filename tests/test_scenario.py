@@ -189,7 +189,7 @@ as_of: 2026-13-01
         ("sizing: {mode: trace_replay}", "sizing.mode", "worst_case"),
         ("engine: tensorrt-llm", "engine", "vllm"),
         ("speed: model", "speed", "ignore"),
-        ("search: {pp: 2}", "search.pp", "search.tp"),
+        ("search: {dp: 2}", "search.dp", "data-parallel attention"),
     ],
 )
 def test_what_comes_later_is_refused_by_name(tmp_path: Path, extra: str, key: str, instead: str) -> None:
