@@ -26,11 +26,14 @@ class Statistical:
     Groups of layers whose cache is capped (sliding windows, states) are charged what a request keeps in them; what is
     in flight between steps is shared by all requests and therefore charged once. One request of max_model_len must fit
     too, and no demand exceeds the worst case. A shared prefix counts where all layers keep the whole cache.
+
+    With `arriving` the number in flight is random: an engine of so many sequences has at most so many at that risk.
     """
 
     lengths: Lengths
     epsilon: Decimal = Decimal("0.01")
     shared_prefix: SharedPrefix | None = None
+    arriving: bool = False
 
     def blocks_needed(self, pool: KvPool, sequences: Int, max_model_len: Int, in_flight_tokens: Int) -> Int:
         """Blocks of `pool` per candidate; rises with `sequences`."""
@@ -46,12 +49,13 @@ class Statistical:
         kept = _kept(pool, self.lengths, shortest)
         whole = pool.request_blocks(limit, in_flight)
         in_flight_blocks = whole - pool.request_blocks(limit, 1)
-        need = np.minimum(
-            _sums(self.lengths, shortest, risk, kept).quantiles(sequences) + in_flight_blocks, sequences * whole
-        )
+        sums = _sums(self.lengths, shortest, risk, kept)
+        need = np.minimum(sums.quantiles(sequences, poisson=self.arriving) + in_flight_blocks, sequences * whole)
         if self.shared_prefix is not None and kept == _full(len(kept) // 8, pool.block_size):
-            beside = sum_of(self.lengths, shortest, pool.block_size, risk, self.shared_prefix).quantiles(sequences)
-            need = np.minimum(need, self.shared_prefix.blocks(pool.block_size) + beside)
+            beside = sum_of(self.lengths, shortest, pool.block_size, risk, self.shared_prefix)
+            need = np.minimum(
+                need, self.shared_prefix.blocks(pool.block_size) + beside.quantiles(sequences, poisson=self.arriving)
+            )
         return np.where(sequences > 0, np.maximum(need, whole), 0)
 
 

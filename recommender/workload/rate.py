@@ -11,6 +11,8 @@ from recommender.errors import Fault, InputError
 from recommender.units import ceil_div
 from recommender.workload.inflight import DEFAULT_EPSILON, sum_of
 from recommender.workload.lengths import Arrivals, Lengths
+from recommender.workload.poisson import poisson_quantile
+from recommender.workload.prefix import SharedPrefix
 
 DAY_S = 86_400.0
 PEAK_WINDOW_S = 60
@@ -150,6 +152,7 @@ def inflight_at_rate(
     epsilon: float = DEFAULT_EPSILON,
     max_model_len: int | None = None,
     block_size: int = 16,
+    shared_prefix: SharedPrefix | None = None,
 ) -> InFlightAtRate:
     """What a rate needs at its busiest minute: the number in flight is random too, Poisson around Little's mean.
 
@@ -163,6 +166,9 @@ def inflight_at_rate(
     seqs = poisson_quantile(mean, epsilon)
     worst = ceil_div(limit, block_size) * seqs
     need = min(sum_of(lengths, limit, block_size, float(epsilon)).poisson_quantile(mean), worst)
+    if shared_prefix is not None:
+        beside = sum_of(lengths, limit, block_size, float(epsilon), shared_prefix).poisson_quantile(mean)
+        need = min(need, shared_prefix.blocks(block_size) + beside)
     return InFlightAtRate(
         peak_rate_per_s=peak,
         peak_factor=factor,
@@ -172,14 +178,3 @@ def inflight_at_rate(
         statistical_tokens=need * block_size,
         worst_case_tokens=worst * block_size,
     )
-
-
-def poisson_quantile(mean: float, risk: float) -> int:
-    """The fewest requests that a Poisson number with this mean exceeds with probability at most `risk`; at least 1."""
-    count, term, reached = 0, -mean, 0.0
-    while True:
-        reached += math.exp(term)
-        if 1 - reached <= risk or (count > mean and math.exp(term) < 1e-18):
-            return max(count, 1)
-        count += 1
-        term += math.log(mean / count) if mean > 0 else -math.inf

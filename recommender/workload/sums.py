@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from recommender.workload.approximations import cornish_fisher
 from recommender.workload.law import Float, Int, Law
+from recommender.workload.poisson import poisson_mean
 
 _BINS = 1024
 """Points of one request's law: laws up to 16,384 tokens (blocks of 16) are exact, longer ones within 0.07 % of exact
@@ -33,7 +34,7 @@ class Sum:
     _grid: Float = field(init=False)
     _step: int = field(init=False)
     _transforms: dict[int, Complex] = field(init=False, default_factory=dict)
-    _known: dict[int, int] = field(init=False, default_factory=dict)
+    _known: dict[tuple[int, bool], int] = field(init=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         grid, step = _coarse(self.law.pmf)
@@ -58,26 +59,30 @@ class Sum:
         held = np.fft.irfft(np.exp(mean_requests * (self._transform(size) - 1)), size)
         return self._read(held, low)
 
-    def quantiles(self, requests: Int) -> Int:
+    def quantiles(self, requests: Int, *, poisson: bool = False) -> Int:
         """The quantile of each number of requests at once, for the search: never falls as requests rise.
 
+        With `poisson` the number is random, and as high on average as it may be to exceed `requests` only at the risk.
         Beyond 64 requests it is read off a line between numbers 2 % apart, which lies above it by a block or two.
         """
         counts, back = np.unique(requests, return_inverse=True)
         above = np.minimum(np.searchsorted(_NODES, counts), len(_NODES) - 1)
         low, high = _NODES[np.maximum(above - 1, 0)], _NODES[above]
         exact = (counts <= _EVERY) | (counts >= _NODES[-1]) | (counts == high)
-        at_low = np.array([self._kept(int(n)) for n in np.where(exact, counts, low)], dtype=np.int64)
-        at_high = np.array([self._kept(int(n)) for n in np.where(exact, counts, high)], dtype=np.int64)
+        at_low = np.array([self._kept(int(n), poisson) for n in np.where(exact, counts, low)], dtype=np.int64)
+        at_high = np.array([self._kept(int(n), poisson) for n in np.where(exact, counts, high)], dtype=np.int64)
         part = np.where(exact, 0.0, (counts - low) / np.maximum(high - low, 1))
         between = np.ceil(at_low + part * (at_high - at_low)).astype(np.int64) + 1
         needs: Int = np.where(exact, at_low, np.minimum(between, at_high))
         return needs[back]
 
-    def _kept(self, requests: int) -> int:
-        if requests not in self._known:
-            self._known[requests] = self.quantile(requests)
-        return self._known[requests]
+    def _kept(self, requests: int, poisson: bool = False) -> int:
+        key = requests, poisson
+        if key not in self._known:
+            self._known[key] = (
+                self.poisson_quantile(poisson_mean(requests, self.risk)) if poisson else self.quantile(requests)
+            )
+        return self._known[key]
 
     def _transform(self, size: int) -> Complex:
         if size not in self._transforms:
