@@ -7,8 +7,8 @@ from pathlib import Path
 
 from recommender.catalog.catalog import load_catalog
 from recommender.errors import Fault, InputError
-from recommender.report import json_
 from recommender.memory.calibration import Calibration, calibration_text, read_calibration
+from recommender.report import json_
 from recommender.verify.compare import TOLERANCE, Verification, verify_log
 from recommender.verify.correction import correction_of
 from recommender.verify.log import read_log

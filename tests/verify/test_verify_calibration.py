@@ -11,9 +11,6 @@ from hypothesis import strategies as st
 
 from recommender.catalog.catalog import Catalog
 from recommender.errors import InputError
-from recommender.memory.engine import engine_constants
-from recommender.memory.reserve import ReserveTerms, reserve_terms
-from recommender.units import GIB
 from recommender.memory.calibration import (
     LEAST_PPM,
     MILLION,
@@ -24,6 +21,9 @@ from recommender.memory.calibration import (
     calibration_text,
     read_calibration,
 )
+from recommender.memory.engine import engine_constants
+from recommender.memory.reserve import ReserveTerms, reserve_terms
+from recommender.units import GIB
 from recommender.verify.compare import Verification
 from recommender.verify.correction import correction_of
 
