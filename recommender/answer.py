@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from recommender.search.ladder import Ladder
     from recommender.search.plan import Recommendation
 
+LADDER_BATCHED_TOKENS = (2048,)  # the engine's own on smaller cards: what the ladder shows unless asked for another
+
 __all__ = ["budget", "fit", "ladder", "recommend", "shipped_catalog"]
 
 
@@ -56,7 +58,9 @@ def ladder(scenario: Scenario, gpu: str, catalog: Catalog | None = None) -> Ladd
 
     catalog = catalog or shipped_catalog(scenario.catalog_overlays)
     name = catalog.gpu(gpu).name
-    everything = replace(scenario, forbidden_rungs=frozenset(), search=replace(scenario.search, gpus=(name,)))
+    tokens = scenario.search.max_num_batched_tokens or LADDER_BATCHED_TOKENS
+    search = replace(scenario.search, gpus=(name,), max_num_batched_tokens=tokens)
+    everything = replace(scenario, forbidden_rungs=frozenset(), search=search)
     asked = look_up(everything, catalog)
     return climb(asked, question_of(asked), name)
 

@@ -73,44 +73,80 @@ class _Rungs:
 
     def steps(self) -> Iterator[Step]:
         """Baseline and rungs 1 to 5."""
-        native = next(each for each in self.asked.terms if each.untouched)
-        tp = self._fewest(native)
-        yield self._step(0, "as it is", "", self._row(tp, native.choice.weights, "auto", self.longest), 1, "nothing")
-        at = (native.choice.weights, "auto", self.shortest)
+        base = self._mildest()
+        tp = self._fewest(base)
+        first = self._step(0, "as it is", "", self._row(tp, base, self.longest), 1, "nothing")
+        yield first
+        short = self._row(tp, base, self.shortest)
         if self.shortest < self.longest:
             change = f"{self.longest} -> {self.shortest}"
-            yield self._step(1, "max_model_len", change, self._row(tp, *at), 1, "longer requests are refused")
-        yield from self._precision(tp)
-        yield from self._more(tp, *at)
-        held = self._row(tp, *at).sequences
-        if 0 < held < self.demand:
-            change = f"{self.demand} -> {held}"
-            yield self._step(5, "max_num_seqs", change, self._row(tp, *at), 1, f"{self.demand - held} requests queue")
+            yield self._step(1, "max_model_len", change, short, 1, "longer requests are refused")
+        yield from self._fewer_tokens(tp, base, first.memory.max_num_batched_tokens)
+        yield from self._precision(tp, base)
+        yield from self._more(tp, base)
+        if 0 < short.sequences < self.demand:
+            change = f"{self.demand} -> {short.sequences}"
+            yield self._step(5, "max_num_seqs", change, short, 1, f"{self.demand - short.sequences} requests queue")
 
-    def _precision(self, tp: int) -> Iterator[Step]:
+    def _mildest(self) -> Terms:
+        """The terms the walk starts from: native weights, or what comes nearest to them and starts on this GPU."""
+        for terms in sorted(self.asked.terms, key=lambda each: each.rungs):
+            if terms.rungs.batched_tokens or terms.kv_dtype != "auto" or terms.max_model_len != self.longest:
+                continue
+            if any(row.limit in STARTS for row in self._rows(terms)):
+                return terms
+        rows = self.asked.candidates.of_gpu(self.gpu)
+        reason = max(rows, key=lambda row: row.layout.tp).reason if rows else "no instance of it is in the search"
+        raise InputError(Fault(f"{self.asked.model.id} does not start on {self.gpu} at any weights: {reason}"))
+
+    def _rows(self, terms: Terms) -> list[Row]:
+        """The tensor parallel rows of one GPU at some terms."""
+        index = self.asked.terms.index(terms)
+        return [row for row in self.asked.candidates.of_gpu(self.gpu) if row.terms == index and _plain(row.layout)]
+
+    def _fewest(self, terms: Terms) -> int:
+        return min(row.layout.tp for row in self._rows(terms) if row.limit in STARTS)
+
+    def _fewer_tokens(self, tp: int, base: Terms, default: int) -> Iterator[Step]:
+        """The sub-rung of rung 1: smaller engine steps leave more for the cache, above all under sliding windows."""
+        for terms in sorted(self.asked.terms, key=lambda each: each.rungs):
+            same = terms.choice == base.choice and terms.kv_dtype == "auto" and terms.cast == base.cast
+            tokens = terms.max_num_batched_tokens
+            if not same or terms.max_model_len != self.shortest or tokens is None or tokens >= default:
+                continue
+            row = next(row for row in self._rows(terms) if row.layout.tp == tp)
+            cost = f"prompts are read {tokens:,} tokens a step: slower prefill"
+            yield self._step(1, "max_num_batched_tokens", f"{default} -> {tokens}", row, 1, cost)
+
+    def _precision(self, tp: int, base: Terms) -> Iterator[Step]:
         """Rungs 2 and 3 on the same GPUs: KV dtype, then ever smaller weights."""
         kv = "fp8" if any(each.kv_dtype == "fp8" for each in self.asked.terms) else "auto"
-        seen = {0}
+        seen = {base.rungs.weights}
         for terms in sorted(self.asked.terms, key=lambda each: each.rungs):
-            if terms.kv_dtype != kv or terms.max_model_len != self.shortest or terms.cast or terms.rungs.batched_tokens:
+            if (
+                terms.kv_dtype != kv
+                or terms.max_model_len != self.shortest
+                or terms.cast != base.cast
+                or terms.rungs.batched_tokens
+            ):
                 continue
             row = self.asked.candidates.rows.get((self.gpu, Layout(1, 1, tp, 1), self.asked.terms.index(terms)))
             if row is None or row.limit == "compatibility":
                 continue
-            if terms.rungs.weights == 0 and kv == "fp8":
+            if terms.choice == base.choice and kv == "fp8":
                 yield self._step(2, "kv_dtype", "auto -> fp8", row, 1, EVALUATE)
             elif terms.rungs.weights not in seen:
                 seen.add(terms.rungs.weights)
                 change = f"{self.asked.model.native} -> {terms.choice.weights}"
                 yield self._step(3, "weights", change, row, 1, EVALUATE)
 
-    def _more(self, tp: int, weights: str, kv: str, length: int) -> Iterator[Step]:
-        """Rung 4, quality untouched: larger tensor parallel sizes, then replicas of what takes the fewest GPUs."""
+    def _more(self, tp: int, base: Terms) -> Iterator[Step]:
+        """Rung 4, quality as at the start: larger tensor parallel sizes, then replicas of the thriftiest one."""
         rows = self.asked.candidates.of_gpu(self.gpu)
         sizes = sorted({row.layout.tp for row in rows if _plain(row.layout) and row.layout.tp > tp})
-        tried = [self._row(tp, weights, kv, length)]
+        tried = [self._row(tp, base, self.shortest)]
         for size in sizes:
-            row = self._row(size, weights, kv, length)
+            row = self._row(size, base, self.shortest)
             if row.limit not in STARTS:
                 continue
             tried.append(row)
@@ -124,22 +160,13 @@ class _Rungs:
             if replicas > 1:
                 yield self._step(4, "gpus", f"{replicas} replicas of tp {best.layout.tp}", best, replicas, "money")
 
-    def _fewest(self, native: Terms) -> int:
-        index = self.asked.terms.index(native)
-        rows = [row for row in self.asked.candidates.of_gpu(self.gpu) if row.terms == index and _plain(row.layout)]
-        fitting = [row.layout.tp for row in rows if row.limit in STARTS]
-        if not fitting:
-            reason = max(rows, key=lambda row: row.layout.tp).reason if rows else "no offer of it is in the search"
-            raise InputError(
-                Fault(f"{self.asked.model.id} at its native weights does not start on {self.gpu}: {reason}")
-            )
-        return min(fitting)
-
-    def _row(self, tp: int, weights: str, kv: str, length: int) -> Row:
+    def _row(self, tp: int, base: Terms, length: int) -> Row:
+        """The row at the terms of the start but for the length."""
         index = next(
             i
             for i, each in enumerate(self.asked.terms)
-            if (each.choice.weights, each.kv_dtype, each.max_model_len) == (weights, kv, length)
+            if (each.choice, each.kv_dtype, each.max_model_len, each.max_num_batched_tokens, each.cast)
+            == (base.choice, base.kv_dtype, length, base.max_num_batched_tokens, base.cast)
         )
         return self.asked.candidates.rows[self.gpu, Layout(1, 1, tp, 1), index]
 

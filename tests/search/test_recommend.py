@@ -236,3 +236,29 @@ def test_pipeline_stages_where_asked() -> None:
     staged = recommend(replace(fp8, search=replace(fp8.search, pp=(1, 3))), catalog(*H100))
     assert {(group.tp, group.pp) for plan in alone.plans for group in plan.replicas} <= {(2, 1)}
     assert (1, 3) in {(group.tp, group.pp) for group in staged.plans[0].replicas}
+
+
+def test_the_ladder_shows_what_fewer_batched_tokens_free() -> None:
+    """Sliding windows reserve for the tokens in flight: a long request takes a third less at 2,048 than at 8,192."""
+    steps = ladder(ask(8, 131_072, "google/gemma-3-27b-it"), "H100-SXM", catalog(*H100)).steps
+    default, fewer = (
+        next(step for step in steps if step.name == name) for name in ("as it is", "max_num_batched_tokens")
+    )
+    assert (default.rung, fewer.rung) == (0, 1)
+    per_request = [step.memory.bytes_per_block * step.memory.request_blocks for step in (default, fewer)]  # type: ignore[operator]
+    assert per_request == pytest.approx([19.30e9, 13.26e9], rel=0.001)
+
+
+def test_the_ladder_starts_where_the_model_starts() -> None:
+    assert ladder(ask(50), "T4", catalog(offer("T4", 8, "5"))).steps[0].weights == "fp8"
+
+
+def test_fewer_batched_tokens_only_where_asked() -> None:
+    asked = ask(5, 131_072, "google/gemma-3-27b-it", search=Search(kv_dtypes=("auto",), weights=("bf16",)))
+    plain = recommend(asked, catalog(*H100)).plans[0]
+    allowed = replace(asked, search=replace(asked.search, max_num_batched_tokens=(2048,)))
+    fewer = recommend(allowed, catalog(*H100)).plans[0]
+    assert fewer.gpus < plain.gpus
+    assert fewer.replicas[0].max_num_batched_tokens == 2048
+    assert fewer.adjustments[0].name == "max_num_batched_tokens"
+    assert fewer.quality_untouched
