@@ -17,8 +17,11 @@ from recommender.search.bounds import reachable
 from recommender.search.problem import Bought, Problem, listed, order
 
 SEED = 20260901
-DETERMINISTIC_LIMIT = 60.0  # CP-SAT's own units, over all rounds; the same on every machine
-MOST_TIES = 256
+DETERMINISTIC_LIMIT = 4.0  # CP-SAT's own units, over all rounds; the same on every machine
+ORDER_LIMIT = 0.02
+"""For the order among purchases of one cost; beyond it (thousands of instances of like price) the first found stands."""
+MOST_TIES = 16
+"""Purchases alike in all but their name that are gathered to name the first of them; of more, any are listed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,12 +35,15 @@ class Solution:
     deterministic_time: float
 
 
-def solve(problem: Problem, plans: int, limit: float = DETERMINISTIC_LIMIT) -> Solution:
-    """The `plans` best purchases, tier by tier (one tier unless quality comes first)."""
+def solve(problem: Problem, plans: int, limit: float = DETERMINISTIC_LIMIT, *, cost_only: bool = False) -> Solution:
+    """The `plans` best purchases, tier by tier (one tier unless quality comes first).
+
+    `cost_only` is for questions about the least cost alone: of purchases that cost the same any one is given.
+    """
     found: list[Bought] = []
     spent, proven, first_bound, complete = 0.0, 0, None, True
     for tier in sorted(set(problem.tier)):
-        search = _Search(problem, tier, plans - len(found), found)
+        search = _Search(problem, tier, plans - len(found), found, cost_only)
         complete = search.run(limit - spent)
         spent += search.spent
         if first_bound is None:
@@ -72,8 +78,8 @@ def _useful(problem: Problem, tier: int, columns: list[int]) -> list[int]:
 class _Search:
     """The rounds of one tier on one growing model."""
 
-    def __init__(self, problem: Problem, tier: int, plans: int, before: list[Bought]) -> None:
-        self.problem, self.tier, self.plans = problem, tier, plans
+    def __init__(self, problem: Problem, tier: int, plans: int, before: list[Bought], cost_only: bool) -> None:
+        self.problem, self.tier, self.plans, self.cost_only = problem, tier, plans, cost_only
         self.upper = reachable(problem, tier, plans)
         self.columns = [c for c in range(len(problem.names)) if self.upper[c] > 0]
         self.settings = _useful(problem, tier, self.columns)
@@ -109,17 +115,14 @@ class _Search:
         return True
 
     def _enough(self) -> bool:
-        """Whether the last find is dearer than the last wanted one, so that no tie is missing."""
-        if len(self.found) <= self.plans:
+        """Whether nothing that belongs before the last wanted purchase is missing: ties but for the name are gathered."""
+        if len(self.found) < self.plans:
             return False
-        if len(self.found) >= self.plans + MOST_TIES:
+        if self.cost_only or len(self.found) >= self.plans + MOST_TIES:
             return True
-        return self._value(self.found[-1]) > self._value(self.found[self.plans - 1])
-
-    def _value(self, bought: Bought) -> int:
-        if self.problem.priced:
-            return bought.cost
-        return self.problem.rank[bought.setting] * self.rung_weight + bought.gpus
+        if len(self.found) == self.plans:
+            return False
+        return order(self.problem, self.found[-1])[:-1] > order(self.problem, self.found[self.plans - 1])[:-1]
 
     def _purchase(self) -> None:
         """Counts per column, within its minimum, all from one group."""
@@ -161,15 +164,22 @@ class _Search:
             self.model.add(sum(limit.weights[c] * self.count[c] for c in self.columns) <= limit.bound)
 
     def _objective(self) -> None:
-        """Cost where anything is priced; otherwise rungs, then GPUs."""
-        problem = self.problem
+        """Cost first; among purchases of one cost rungs, then GPUs, then the most requests served."""
+        problem, most = self.problem, {c: int(self.upper[c]) for c in self.columns}
+        served = max(
+            (sum(int(problem.capacity[c, s]) * most[c] for c in self.columns) for s in self.settings), default=0
+        )
+        held = self.model.new_int_var(0, served, "held")
+        for s in self.settings:
+            here = sum(int(problem.capacity[c, s]) * self.count[c] for c in self.columns)
+            self.model.add(held <= here).only_enforce_if(self.shown[s])
         gpus = sum(problem.gpus[c] * self.count[c] for c in self.columns)
-        self.rung_weight = 1 + sum(problem.gpus[c] * int(self.upper[c]) for c in self.columns)
-        if problem.priced:
-            self.model.minimize(sum(problem.prices[c] * self.count[c] for c in self.columns))
-        else:
-            rungs = sum(problem.rank[s] * self.shown[s] for s in self.settings)
-            self.model.minimize(rungs * self.rung_weight + gpus)
+        ranks = sorted({problem.rank[s] for s in self.settings})
+        rungs = sum(ranks.index(problem.rank[s]) * self.shown[s] for s in self.settings)
+        gpu_weight = served + 1
+        rung_weight = gpu_weight * (1 + sum(problem.gpus[c] * most[c] for c in self.columns))
+        self.cost = sum(problem.prices[c] * self.count[c] for c in self.columns)
+        self.rest = rungs * rung_weight + gpus * gpu_weight - held
 
     def _forbid(self, bought: Bought) -> None:
         """No later purchase contains this one at the same or dearer rungs."""
@@ -185,14 +195,30 @@ class _Search:
         model.add_bool_or(clause)
 
     def _round(self, limit: float) -> tuple[object, dict[int, int] | None, int | None]:
+        """(status, the next purchase, the bound on its cost): the least cost, then the best order at that cost."""
+        start = self.spent
+        if not self.problem.priced:
+            self.model.minimize(self.rest)
+            status, counts, _ = self._minimum(self.model, limit)
+            return status, counts, 0
+        self.model.minimize(self.cost)
+        status, counts, bound = self._minimum(self.model, limit)
+        if status != cp_model.OPTIMAL or counts is None or self.cost_only:
+            return status, counts, bound
+        model = self.model.clone()
+        model.add(self.cost == self.problem.cost(counts))
+        model.minimize(self.rest)
+        _, ordered, _ = self._minimum(model, min(limit - (self.spent - start), ORDER_LIMIT))
+        return status, counts if ordered is None else ordered, bound
+
+    def _minimum(self, model: cp_model.CpModel, limit: float) -> tuple[object, dict[int, int] | None, int | None]:
         solver = cp_model.CpSolver()
         solver.parameters.num_workers = 1
         solver.parameters.random_seed = SEED
         solver.parameters.max_deterministic_time = max(limit, 0.01)
-        status = solver.solve(self.model)
+        status = solver.solve(model)
         self.spent += solver.response_proto.deterministic_time
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             return status, None, None
         counts = {c: int(solver.value(self.count[c])) for c in self.columns}
-        bound = int(np.ceil(solver.best_objective_bound - 1e-6)) if self.problem.priced else 0
-        return status, {c: n for c, n in counts.items() if n}, bound
+        return status, {c: n for c, n in counts.items() if n}, int(np.ceil(solver.best_objective_bound - 1e-6))
