@@ -13,12 +13,13 @@ from recommender.scenario import Scenario
 from recommender.search.plan import Plan, Purchase, ReplicaGroup
 
 HOURS_PER_MONTH = 730
+ROUNDING = 0.001  # by which a quantile by Fourier transform and one read off a table may differ
 
 
 def check_plan(plan: Plan, scenario: Scenario, catalog: Catalog) -> None:
     """Nothing where the plan is true; raises InternalError with everything that is not."""
     wrong = [*_money(plan, scenario, catalog), *_placement(plan, scenario), *_hosting(plan), *_serving(plan, scenario)]
-    wrong += [fault for group in plan.replicas for fault in _memory(group, scenario)]
+    wrong += [fault for group in plan.replicas for fault in _memory(group, scenario, catalog)]
     if wrong:
         raise InternalError("a chosen plan does not pass its check: " + "; ".join(wrong))
 
@@ -104,22 +105,48 @@ def _hosting(plan: Plan) -> list[str]:
 def _serving(plan: Plan, scenario: Scenario) -> list[str]:
     """The shares sum to at least what was asked, none above what the replica holds."""
     served = sum(group.concurrency * group.count for group in plan.replicas)
-    wrong = [] if served >= scenario.workload.concurrency else [f"{served} requests are served"]
+    if served < (scenario.workload.concurrency or 0):
+        wrong.append(f"{served} requests are served")
     return wrong + [
+    wrong = _rate(plan, scenario)
         f"a replica is given {group.concurrency} of {group.capacity}"
         for group in plan.replicas
         if group.concurrency > min(group.capacity, group.max_num_seqs * group.dp)
     ]
 
 
-def _memory(group: ReplicaGroup, scenario: Scenario) -> list[str]:
-    """The replica starts, its budget adds up, and its blocks hold its requests at full length."""
+def _rate(plan: Plan, scenario: Scenario) -> list[str]:
+    """At a rate: the parts sum to the busiest minute's, and each engine runs enough at once for its own."""
+    work = scenario.workload
+    if work.rate is None:
+        return []
+    from recommender.check_blocks import at_its_rate
+    from recommender.workload.rate import peak_factor_of
+
+    peak = work.rate.per_s * peak_factor_of(work.rate, work.lengths.arrivals).value
+    served = sum((group.rate_per_s or 0.0) * group.count for group in plan.replicas)
+    wrong = [] if served >= peak * (1 - ROUNDING) else [f"{served} of {peak} requests a second are served"]
+    for group in plan.replicas:
+        needed = at_its_rate(group, scenario).max_num_seqs
+        if group.max_num_seqs < needed:
+            wrong.append(f"max_num_seqs {group.max_num_seqs} at a rate that needs {needed}")
+    return wrong
+
+
+def _memory(group: ReplicaGroup, scenario: Scenario, catalog: Catalog) -> list[str]:
+    """The replica starts, its budget adds up, and its blocks hold its requests as the scenario sizes them."""
     memory = group.memory
     if not memory.starts:
         return [f"a replica does not start: {memory.refusal}"]
     spent = memory.weights_bytes + memory.reserve_bytes + memory.kv_cache_bytes
     wrong = [] if spent <= memory.usable_bytes else [f"{spent} of {memory.usable_bytes} bytes spent"]
-    if not _holds(memory, group.max_num_seqs, scenario):
+    if scenario.sizing != "worst_case":
+        from recommender.check_blocks import blocks_needed
+
+        needed = blocks_needed(group, scenario, catalog)
+        if needed * (1 - ROUNDING) >= (memory.blocks or 0):  # one block is never handed out
+            wrong.append(f"{group.max_num_seqs} requests need {needed} of {memory.blocks} blocks")
+    elif not _holds(memory, group.max_num_seqs, scenario):
         wrong.append(
             f"{group.max_num_seqs} requests of {memory.max_model_len} do not fit {memory.kv_cache_tokens} tokens"
         )

@@ -9,19 +9,39 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recommender.workload.lengths import Lengths
+from recommender.workload.replica import StepTime
+from recommender.workload.service import ASSUMED_STEP_TIME
 
 if TYPE_CHECKING:
     from recommender.memory.calibration import Calibration
+    from recommender.workload.prefix import SharedPrefix
+    from recommender.workload.rate import Rate
 
 ENGINE_VERSION = "0.33.0"  # of vLLM; the default changes only with an entry in the changelog
 
 
 @dataclass(frozen=True, slots=True)
-class Workload:
-    """`concurrency` requests at once (or `rate_per_s`, answered once serving speed is modelled)."""
+class LogFile:
+    """The log that lengths were read from, where it says when requests arrived: a replay plays them again."""
 
-    concurrency: int
+    path: Path
+    columns: tuple[tuple[str, str], ...] = ()
+    timestamp_unit: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """`concurrency` requests at once, or a `rate` (then `concurrency` is None).
+
+    At a rate each request takes `request_s` seconds where that is stated, else what the step times give.
+    """
+
+    concurrency: int | None
     lengths: Lengths
+    rate: Rate | None = None
+    request_s: float | None = None
+    shared_prefix: SharedPrefix | None = None
+    log: LogFile | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,8 +114,9 @@ class Scenario:
     name: str
     model: str
     workload: Workload
-    sizing: str = "worst_case"
+    sizing: str = "worst_case"  # worst_case | statistical | trace_replay
     epsilon: Decimal = Decimal("0.01")
+    step_time: StepTime = ASSUMED_STEP_TIME
     sla: Sla = Sla()
     search: Search = Search()
     limits: Limits = Limits()

@@ -10,16 +10,18 @@ from datetime import date
 from recommender.catalog.catalog import Catalog
 from recommender.catalog.gpus import Gpu
 from recommender.catalog.models import Model
-from recommender.memory.capacity import WorstCase
+from recommender.memory.capacity import Demand, WorstCase
 from recommender.memory.weights import WeightChoice, weight_choices
 from recommender.scenario import Scenario
 from recommender.search.assemble import assemble, powered
 from recommender.search.candidates import Candidates, candidates_of
 from recommender.search.columns import Column, columns_of, newest_price
 from recommender.search.leftout import Axis, axes_of
+from recommender.search.load import Load, load_of
 from recommender.search.plan import Refusal
 from recommender.search.problem import Problem
 from recommender.search.terms import Terms, terms_of
+from recommender.workload.demand import Statistical
 from recommender.workload.lengths import max_model_len_for
 
 BLOCK_TOKENS = 16
@@ -40,14 +42,18 @@ class Asked:
     unsearched: tuple[Refusal, ...]
 
     @property
+    def load(self) -> Load:
+        """What is to be carried."""
+        return self.candidates.evaluation.load
+
+    @property
     def gpus(self) -> Mapping[str, Gpu]:
         """The catalog's GPUs by name."""
         return by_name(self.catalog)
 
     def problem(self, columns: Sequence[Column], allowed: Iterable[int] | None = None) -> Problem:
         """The purchase problem over some of the columns and terms."""
-        demand = self.scenario.workload.concurrency
-        return assemble(self.scenario, columns, self.candidates, self.gpus, demand, allowed)
+        return assemble(self.scenario, columns, self.candidates, self.gpus, self.load.demand, allowed)
 
     @property
     def untouched(self) -> list[int]:
@@ -74,10 +80,17 @@ def look_up(scenario: Scenario, catalog: Catalog, enough: int | None = None, *, 
         sizes[column.gpu] = max(sizes[column.gpu], column.gpus)
     casts = sorted({gpus[name].supports_bf16 == "no" for name in sizes})
     terms = terms_of(model, choices, scenario, shortest, casts)
-    candidates = candidates_of(
-        scenario, model, gpus, sizes, terms, enough or scenario.workload.concurrency, WorstCase()
-    )
+    load = load_of(scenario)
+    candidates = candidates_of(scenario, model, gpus, sizes, terms, enough or load.demand, demand_of(scenario), load)
     return Asked(scenario, catalog, model, terms, shortest, tuple(columns), beyond, candidates, tuple(unsearched))
+
+
+def demand_of(scenario: Scenario) -> Demand:
+    """How requests become a need of KV blocks. A replay checks what is sized statistically."""
+    if scenario.sizing == "worst_case":
+        return WorstCase()
+    work = scenario.workload
+    return Statistical(work.lengths, scenario.epsilon, work.shared_prefix, arriving=work.rate is not None)
 
 
 def by_name(catalog: Catalog) -> dict[str, Gpu]:

@@ -18,6 +18,7 @@ from recommender.memory.compatibility import Verdict, compatible
 from recommender.scenario import Scenario
 from recommender.search.evaluation import Evaluation, Open
 from recommender.search.layouts import Layout, layouts_of
+from recommender.search.load import Load
 from recommender.search.problem import Integers
 from recommender.search.terms import Terms
 
@@ -32,7 +33,10 @@ REASONS = {
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One candidate replica. `sequences` 0: it holds nothing, see `reason`. `kv_cache_bytes` are per GPU."""
+    """One candidate replica. `sequences` 0: it holds nothing, see `reason`. `kv_cache_bytes` are per GPU.
+
+    `sequences` are units of the load (requests at once, or parts of a rate), `slots` requests at once in any case.
+    """
 
     gpu: str
     layout: Layout
@@ -42,6 +46,7 @@ class Row:
     kv_cache_bytes: int
     limit: str  # fits | compatibility | memory | max_model_len
     reason: str
+    slots: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +100,9 @@ class Candidates:
         return max(equal, key=lambda pattern: (pattern.sequences, pattern.gpus, -pattern.count), default=Pattern((), 0))
 
     def expected(self, row: Row) -> int:
-        """Requests a row holds on the middle of the interval, where `sequences` may count on its low end."""
+        """Requests a row holds on the middle of the interval, where `slots` may count on its low end."""
         if not self.evaluation.safe_side:
-            return row.sequences
+            return row.slots
         held = self.evaluation.capacity([(row.gpu, row.layout, row.terms, row.verdict)], safe_side=False)
         return row.layout.dp * int(held.sequences[0])
 
@@ -168,6 +173,7 @@ def candidates_of(
     terms: tuple[Terms, ...],
     enough: int,
     demand: Demand,
+    load: Load,
 ) -> Candidates:
     """The rows of every GPU of `sizes` (its largest instance), each layout up to that size, each of the terms."""
     verdicts = _Verdicts(scenario, model)
@@ -180,7 +186,7 @@ def candidates_of(
     asked = [row for row in asked if not row[3].ok or row[3].cast == terms[row[2]].cast]
     rows = {(gpu, layout, i): _refused(gpu, layout, i, verdict) for gpu, layout, i, verdict in asked if not verdict.ok}
     open_rows = [row for row in asked if row[3].ok]
-    evaluation = Evaluation(scenario, model, gpus, terms, demand, enough)
+    evaluation = Evaluation(scenario, model, gpus, terms, demand, load, enough)
     if open_rows:
         rows |= _rows(evaluation, open_rows)
     return Candidates(terms, rows, scenario.search.uniform_precision, evaluation)
@@ -219,11 +225,12 @@ def _refused(gpu: str, layout: Layout, terms: int, verdict: Verdict) -> Row:
 
 def _rows(evaluation: Evaluation, asked: list[Open]) -> dict[tuple[str, Layout, int], Row]:
     held = evaluation.capacity(asked, evaluation.safe_side)
+    carried = evaluation.load.carried(held.sequences)
     rows = {}
     for k, (gpu, layout, i, verdict) in enumerate(asked):
         reason = Reason(int(held.reason[k]))
         kind = {Reason.FITS: "fits", Reason.MAX_MODEL_LEN: "max_model_len"}.get(reason, "memory")
-        sequences = layout.dp * int(held.sequences[k])
-        text = REASONS.get(reason, "")
-        rows[gpu, layout, i] = Row(gpu, layout, i, verdict, sequences, int(held.kv_cache_bytes[k]), kind, text)
+        units, slots = layout.dp * int(carried[k]), layout.dp * int(held.sequences[k])
+        text = REASONS.get(reason, "" if units else "it holds too few requests to count")
+        rows[gpu, layout, i] = Row(gpu, layout, i, verdict, units, int(held.kv_cache_bytes[k]), kind, text, slots)
     return rows

@@ -9,15 +9,13 @@ import numpy as np
 
 from recommender.catalog.gpus import Gpu
 from recommender.catalog.models import Model
-from recommender.memory.capacity import UNBOUNDED, Capacity, Demand, ReplicaColumns, Setting, memory_model
+from recommender.memory.capacity import Capacity, Demand, ReplicaColumns, Setting, memory_model
 from recommender.memory.compatibility import Verdict
 from recommender.scenario import Scenario
 from recommender.search.layouts import Layout
+from recommender.search.load import Load
 from recommender.search.problem import Integers
 from recommender.search.terms import Terms
-
-TABLED = 2
-"""Statistical need is a table by requests: replicas are asked for no more than so many times the demand."""
 
 Open = tuple[str, Layout, int, Verdict]
 """A compatible row before its memory is known: GPU, layout, index of terms, verdict."""
@@ -32,7 +30,8 @@ class Evaluation:
     gpus: Mapping[str, Gpu]
     terms: tuple[Terms, ...]
     demand: Demand
-    enough: int
+    load: Load
+    enough: int  # units of the load beyond which more in one replica is of no use
 
     @property
     def safe_side(self) -> bool:
@@ -72,8 +71,8 @@ class Evaluation:
             ep=_integers(layout.ep for _, layout, _, _ in asked),
             dp=np.ones(len(asked), dtype=np.int64),
         )
-        limit = UNBOUNDED if scenario.sizing == "worst_case" else TABLED * self.enough
-        return memory_model(scenario.memory_model).capacity(setting, columns, limit, self.demand)
+        most = self.load.looked_at(self.enough)
+        return memory_model(scenario.memory_model).capacity(setting, columns, most, self.demand)
 
 
 def _integers(values: Iterable[int]) -> Integers:

@@ -28,6 +28,7 @@ class Purchase:
     source: str
     listed: bool
     assumed_size: bool
+    doubts: tuple[str, ...] = ()  # what speaks against the price, in a few words each
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +50,14 @@ class ReplicaGroup:
     max_model_len: int
     max_num_seqs: int
     max_num_batched_tokens: int
-    concurrency: int  # requests at once each of them is given
+    concurrency: int  # requests at once each of them is given (at a rate: the most it runs at once)
     capacity: int  # the most it holds when started with max_num_seqs that high, on the side the scenario plans on
     expected_capacity: int  # the same on the middle of the interval
     memory: Fit
     output_tokens_per_s_bound: float | None  # per request, memory bandwidth bound
     launch: str
     longest_max_model_len: int | None = None
+    rate_per_s: float | None = None  # requests a second each of them is given at the busiest minute, where one is asked
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +145,7 @@ class Recommendation:
     scenario: str
     question: str  # one sentence that says what was asked
     model: str
-    concurrency: int
+    concurrency: int | None  # None where a rate is asked
     status: str
     certificate: Certificate
     plans: tuple[Plan, ...]

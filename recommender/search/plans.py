@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
+import numpy as np
+
 from recommender.catalog.gpus import Gpu
 from recommender.catalog.models import Model
 from recommender.memory.fit import Replica, fit_replica
@@ -14,10 +16,11 @@ from recommender.scenario import Scenario
 from recommender.search.candidates import Candidates, Pattern, Row
 from recommender.search.columns import Column
 from recommender.search.layouts import Layout
+from recommender.search.load import Load
 from recommender.search.plan import Plan, Purchase, ReplicaGroup
 from recommender.search.problem import Bought
 from recommender.search.terms import adjustments_of
-from recommender.search.warnings import warnings_of
+from recommender.search.warnings import doubts_of, warnings_of
 from recommender.speed.bound import tokens_per_s_bound
 
 
@@ -33,6 +36,11 @@ class Question:
     shortest: int  # least max-model-len that serves the promised share
     medians: Mapping[str, int]  # micro-dollars per GPU-hour, by GPU
 
+    @property
+    def load(self) -> Load:
+        """What is to be carried."""
+        return self.candidates.evaluation.load
+
 
 def plan_of(question: Question, bought: Bought, rank: int) -> Plan:
     """The purchase with its replicas, memory, launch lines and warnings."""
@@ -40,10 +48,9 @@ def plan_of(question: Question, bought: Bought, rank: int) -> Plan:
     columns = [question.columns[c] for c, _ in bought.counts]
     counts = [count for _, count in bought.counts]
     region, also = _regions(columns, question.scenario.search.placement)
-    purchases = tuple(_purchase(*pair, region, also) for pair in zip(columns, counts, strict=True))
+    purchases = tuple(_purchase(question, *pair, region, also) for pair in zip(columns, counts, strict=True))
     replicas = tuple(_replicas(question, columns, counts, bought.setting))
     replica_count = sum(group.count for group in replicas)
-    demand = question.scenario.workload.concurrency
     priced = all(column.micro_usd_per_hour is not None for column in columns)
     return Plan(
         rank=rank,
@@ -51,12 +58,19 @@ def plan_of(question: Question, bought: Bought, rank: int) -> Plan:
         gpus=bought.gpus,
         replicas_total=replica_count,
         served_concurrency=sum(group.concurrency * group.count for group in replicas),
-        headroom=Decimal(sum(group.expected_capacity * group.count for group in replicas) - demand) / demand,
+        headroom=_headroom(question.load, replicas),
         adjustments=adjustments_of(terms, question.model, _spread(question, replicas)),
         offers=purchases,
         replicas=replicas,
         warnings=warnings_of(question.scenario, question.gpus, columns, purchases, replicas, question.medians),
     )
+
+
+def _headroom(load: Load, replicas: Sequence[ReplicaGroup]) -> Decimal:
+    """What the replicas are expected to carry beyond the demand, as a share of it."""
+    engines = np.array([group.expected_capacity // group.dp for group in replicas])
+    counts = np.array([group.dp * group.count for group in replicas])
+    return Decimal(int(load.carried(engines) @ counts) - load.demand) / load.demand
 
 
 def _regions(columns: Sequence[Column], placement: str) -> tuple[str | None, tuple[str, ...]]:
@@ -67,7 +81,7 @@ def _regions(columns: Sequence[Column], placement: str) -> tuple[str | None, tup
     return shared[0], tuple(shared[1:])
 
 
-def _purchase(column: Column, count: int, region: str | None, also: tuple[str, ...]) -> Purchase:
+def _purchase(question: Question, column: Column, count: int, region: str | None, also: tuple[str, ...]) -> Purchase:
     regions = sorted(column.offers)
     here = region or regions[0]
     offer = column.offers[here]
@@ -86,6 +100,9 @@ def _purchase(column: Column, count: int, region: str | None, also: tuple[str, .
         source=offer.source,
         listed=offer.listed,
         assumed_size=column.assumed_size,
+        doubts=doubts_of(
+            question.scenario, column.gpu, column.gpus, column.micro_usd_per_hour, offer.as_of, question.medians
+        ),
     )
 
 
@@ -99,17 +116,17 @@ def _replicas(question: Question, columns: Sequence[Column], counts: Sequence[in
     ]
     rows = question.candidates.rows
     capacity = [rows[column.gpu, layout, terms].sequences for _, column, layout, terms, _ in found]
-    shares = share(question.scenario.workload.concurrency, capacity, [count for *_, count in found])
+    shares = share(question.load.demand, capacity, [count for *_, count in found])
     groups = []
     for (offer, column, layout, terms, _), split in zip(found, shares, strict=True):
         row = rows[column.gpu, layout, terms]
-        groups += [_group(question, offer, row, count, concurrency) for concurrency, count in split]
+        groups += [_group(question, offer, row, count, units) for units, count in split]
     return groups
 
 
 def _patterns(question: Question, columns: Sequence[Column], counts: Sequence[int], setting: int) -> list[Pattern]:
     """The replicas on one instance of each column: of one size where that serves the demand, else what holds most."""
-    candidates, demand = question.candidates, question.scenario.workload.concurrency
+    candidates, demand = question.candidates, question.load.demand
     equal = [candidates.equal_pattern(column.gpu, setting, column.gpus) for column in columns]
     if sum(pattern.sequences * count for pattern, count in zip(equal, counts, strict=True)) >= demand:
         return equal
@@ -117,7 +134,7 @@ def _patterns(question: Question, columns: Sequence[Column], counts: Sequence[in
 
 
 def share(demand: int, capacity: Sequence[int], counts: Sequence[int]) -> list[list[tuple[int, int]]]:
-    """(requests, replicas) for each group of equal replicas, so that the requests sum to the demand.
+    """(units, replicas) for each group of equal replicas, so that the units sum to the demand.
 
     Equal replicas throughout all get the same ceiling. Otherwise each gets its part in proportion to what it holds,
     rounded down, and what is left over goes one by one to those that were cut most; none gets more than it holds.
@@ -138,9 +155,9 @@ def share(demand: int, capacity: Sequence[int], counts: Sequence[int]) -> list[l
     ]
 
 
-def _group(question: Question, offer: int, row: Row, count: int, concurrency: int) -> ReplicaGroup:
+def _group(question: Question, offer: int, row: Row, count: int, units: int) -> ReplicaGroup:
     terms, scenario, layout = question.candidates.terms[row.terms], question.scenario, row.layout
-    rank = -(-concurrency // layout.dp)
+    rank = question.load.slots(-(-units // layout.dp))
     memory = fit_replica(replica_of(question, row, rank), scenario.memory_model)
     checkpoint = terms.choice.checkpoint
     return ReplicaGroup(
@@ -159,8 +176,8 @@ def _group(question: Question, offer: int, row: Row, count: int, concurrency: in
         max_model_len=terms.max_model_len,
         max_num_seqs=rank,
         max_num_batched_tokens=memory.max_num_batched_tokens,
-        concurrency=concurrency,
-        capacity=row.sequences,
+        concurrency=question.load.at_once(units, layout.dp),
+        capacity=row.slots,
         expected_capacity=question.candidates.expected(row),
         memory=memory,
         output_tokens_per_s_bound=tokens_per_s_bound(question.model, question.gpus[row.gpu], layout, terms.choice),
@@ -168,6 +185,7 @@ def _group(question: Question, offer: int, row: Row, count: int, concurrency: in
             question.model, terms.choice, memory, row.verdict.launch_arguments, enforce_eager=scenario.enforce_eager
         ),
         longest_max_model_len=memory.longest_max_model_len,
+        rate_per_s=question.load.rate_of(units),
     )
 
 

@@ -238,7 +238,7 @@ def _refusals(asked: Asked, problem: Problem, plans: Sequence[Plan]) -> tuple[Re
 def _question_in_words(asked: Asked) -> str:
     lengths = asked.scenario.workload.lengths
     what = lengths.name or f"{lengths.maximum_tokens:,} tokens each"
-    return f"{asked.scenario.workload.concurrency:,} requests at once, {what}, of {asked.model.id}"
+    return f"{asked.load.words(asked.load.demand)}, {what}, of {asked.model.id}"
 
 
 def _warnings(asked: Asked) -> tuple[str, ...]:

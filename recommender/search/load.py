@@ -1,0 +1,179 @@
+"""What a set-up must carry, in whole units for the solver: requests at once, or parts of a rate."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Protocol
+
+import numpy as np
+
+from recommender.memory.capacity import UNBOUNDED
+from recommender.scenario import Scenario
+from recommender.search.problem import Integers
+from recommender.workload.poisson import poisson_mean, poisson_quantile
+from recommender.workload.rate import PeakFactor, Rate, peak_factor_of
+from recommender.workload.service import Service
+
+TABLED = 2
+"""Statistical need is a table by requests: engines are asked for no more than so many times the demand."""
+MOST_AT_ONCE = 4096
+"""Requests that one engine is asked to run where a rate is given."""
+PARTS = 10_000
+"""Units that a rate is cut into: each engine's part is rounded down to one, so by 0.01 % where one carries it all."""
+_USUAL_AT_ONCE = 256  # rates that need many engines are cut into as many units for an engine that runs so many
+
+
+class Load(Protocol):
+    """The load of a question. An engine is one data-parallel rank of a replica, or the whole of it."""
+
+    @property
+    def demand(self) -> int:
+        """Units to carry."""
+        ...
+
+    def looked_at(self, enough: int) -> int:
+        """Requests of one engine beyond which nobody looks whether more fit."""
+        ...
+
+    def carried(self, requests: Integers) -> Integers:
+        """Units that an engine carries whose max_num_seqs is so many."""
+        ...
+
+    def slots(self, units: int) -> int:
+        """The max_num_seqs of an engine that carries so many units."""
+        ...
+
+    def at_once(self, units: int, engines: int) -> int:
+        """Requests at once of a replica of so many engines that carries so many units."""
+        ...
+
+    def rate_of(self, units: int) -> float | None:
+        """Requests a second of so many units; None where the load is a number at once."""
+        ...
+
+    def words(self, units: int) -> str:
+        """So many units in words."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class AtOnce:
+    """So many requests at once; a unit is a request."""
+
+    requests: int
+    tabled: bool
+
+    @property
+    def demand(self) -> int:
+        """Units to carry."""
+        return self.requests
+
+    def looked_at(self, enough: int) -> int:
+        """Requests of one engine beyond which nobody looks whether more fit."""
+        return TABLED * enough if self.tabled else UNBOUNDED
+
+    def carried(self, requests: Integers) -> Integers:
+        """Units that an engine carries whose max_num_seqs is so many."""
+        return requests
+
+    def slots(self, units: int) -> int:
+        """The max_num_seqs of an engine that carries so many units."""
+        return units
+
+    def at_once(self, units: int, engines: int) -> int:
+        """Requests at once of a replica of so many engines that carries so many units."""
+        return units
+
+    def rate_of(self, units: int) -> float | None:
+        """Requests a second of so many units; None where the load is a number at once."""
+        return None
+
+    def words(self, units: int) -> str:
+        """So many units in words."""
+        return f"{units:,} requests at once"
+
+
+@dataclass(frozen=True, slots=True)
+class Arriving:
+    """So many requests a second at the busiest minute, arriving at random; a unit is `unit_per_s` of them.
+
+    An engine at a rate has a random number in flight, Poisson around Little's mean; its max_num_seqs is exceeded with
+    probability `risk`. Engines do not help each other out, so each keeps its own reserve.
+    """
+
+    rate: Rate
+    peak: PeakFactor
+    service: Service
+    risk: float
+
+    @property
+    def peak_per_s(self) -> float:
+        """The busiest minute's rate."""
+        return self.rate.per_s * self.peak.value
+
+    @property
+    def unit_per_s(self) -> float:
+        """Requests a second of one unit."""
+        return min(self.peak_per_s, self._rate_of(_USUAL_AT_ONCE)) / PARTS
+
+    @property
+    def demand(self) -> int:
+        """Units to carry."""
+        return math.ceil(self.peak_per_s / self.unit_per_s - 1e-6)
+
+    def looked_at(self, enough: int) -> int:
+        """Requests of one engine beyond which nobody looks whether more fit."""
+        carries_all = next((n for n in _doubling() if self._rate_of(n) >= self.peak_per_s), MOST_AT_ONCE)
+        return min(MOST_AT_ONCE, TABLED * carries_all)
+
+    def carried(self, requests: Integers) -> Integers:
+        """Units that an engine carries whose max_num_seqs is so many."""
+        counts, back = np.unique(requests, return_inverse=True)
+        rates = np.array([self._rate_of(int(count)) for count in counts])
+        units: Integers = np.floor(rates / self.unit_per_s * (1 - 1e-9)).astype(np.int64)
+        return units[back]
+
+    def mean_in_flight(self, units: int) -> float:
+        """The mean number of requests in flight on an engine that carries so many units."""
+        return self.service.in_flight(units * self.unit_per_s)
+
+    def slots(self, units: int) -> int:
+        """The max_num_seqs of an engine that carries so many units."""
+        mean = self.mean_in_flight(units)
+        return max(poisson_quantile(mean, self.risk), math.ceil(mean))
+
+    def at_once(self, units: int, engines: int) -> int:
+        """Requests at once of a replica of so many engines that carries so many units."""
+        return engines * self.slots(-(-units // engines))
+
+    def rate_of(self, units: int) -> float | None:
+        """Requests a second of so many units."""
+        return units * self.unit_per_s
+
+    def words(self, units: int) -> str:
+        """So many units in words."""
+        return f"{units * self.unit_per_s:,.4g} requests a second at the busiest minute"
+
+    def _rate_of(self, requests: int) -> float:
+        return _rate_of(self.service, self.risk, requests)
+
+
+def load_of(scenario: Scenario) -> Load:
+    """The load that a scenario states. Raises InputError where no engine keeps up with a rate."""
+    work, risk = scenario.workload, float(scenario.epsilon)
+    if work.rate is None:
+        return AtOnce(work.concurrency or 0, tabled=scenario.sizing != "worst_case")
+    service = Service.of(work.lengths, scenario.step_time, work.request_s)
+    return Arriving(work.rate, peak_factor_of(work.rate, work.lengths.arrivals), service, risk)
+
+
+def _doubling() -> list[int]:
+    return [2**power for power in range(MOST_AT_ONCE.bit_length())]
+
+
+@lru_cache(maxsize=2**14)
+def _rate_of(service: Service, risk: float, requests: int) -> float:
+    """Requests a second that leave an engine with more than so many in flight only at this risk."""
+    return service.rate_per_s(poisson_mean(requests, risk)) if requests > 0 else 0.0
