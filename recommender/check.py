@@ -68,9 +68,12 @@ def _caps(plan: Plan, scenario: Scenario) -> list[str]:
                 used += bought.count * (bought.gpus_per_instance if cap.unit == "gpus" else 1)
         if used > cap.count:
             wrong.append(f"{used} {cap.unit} over a {cap.kind} of {cap.count}")
-    owned = Counter({cards.gpu: cards.count for cards in scenario.hardware})
-    over = [each.gpu for each in plan.offers if each.count * each.gpus_per_instance > owned[each.gpu]]
-    return wrong + [f"more {gpu} than owned" for gpu in over if scenario.hardware]
+    owned, used = Counter[str](), Counter[str]()
+    for cards in scenario.hardware:
+        owned[cards.gpu] += cards.count
+    for bought in plan.offers:
+        used[bought.gpu] += bought.count * bought.gpus_per_instance
+    return wrong + [f"more {gpu} than owned" for gpu in used if scenario.hardware and used[gpu] > owned[gpu]]
 
 
 def _placement(plan: Plan, scenario: Scenario) -> list[str]:
@@ -104,11 +107,11 @@ def _hosting(plan: Plan) -> list[str]:
 
 def _serving(plan: Plan, scenario: Scenario) -> list[str]:
     """The shares sum to at least what was asked, none above what the replica holds."""
+    wrong = _rate(plan, scenario)
     served = sum(group.concurrency * group.count for group in plan.replicas)
     if served < (scenario.workload.concurrency or 0):
         wrong.append(f"{served} requests are served")
     return wrong + [
-    wrong = _rate(plan, scenario)
         f"a replica is given {group.concurrency} of {group.capacity}"
         for group in plan.replicas
         if group.concurrency > min(group.capacity, group.max_num_seqs * group.dp)

@@ -72,7 +72,8 @@ def bought_in_full(purchase: Purchase) -> str:
         return f"{bought(purchase)}, unpriced"
     size = ", assumed size" if purchase.assumed_size else "" if purchase.listed else ", indicative"
     market = "" if purchase.market == "on_demand" else f", {_MARKETS.get(purchase.market, purchase.market)}"
-    price = f"${hourly(purchase.micro_usd_per_hour)}/h each, {purchase.as_of}"
+    doubts = f" ({', '.join(purchase.doubts)})" if purchase.doubts else ""
+    price = f"${hourly(purchase.micro_usd_per_hour)}/h each, {purchase.as_of}{doubts}"
     return f"{bought(purchase)}{also_in(purchase)}{market}{size}, {price}"
 
 

@@ -10,6 +10,7 @@ from datetime import date
 from recommender.catalog.catalog import Catalog
 from recommender.catalog.gpus import Gpu
 from recommender.catalog.models import Model
+from recommender.errors import Fault, InputError
 from recommender.memory.capacity import Demand, WorstCase
 from recommender.memory.weights import WeightChoice, weight_choices
 from recommender.scenario import Scenario
@@ -22,7 +23,7 @@ from recommender.search.plan import Refusal
 from recommender.search.problem import Problem
 from recommender.search.terms import Terms, terms_of
 from recommender.workload.demand import Statistical
-from recommender.workload.lengths import max_model_len_for
+from recommender.workload.lengths import max_model_len_for, served_share
 
 BLOCK_TOKENS = 16
 
@@ -42,6 +43,14 @@ class Asked:
     unsearched: tuple[Refusal, ...]
 
     @property
+    def refused_lengths(self) -> str | None:
+        """Why no request is served at all: every one is longer than the model's maximum."""
+        if served_share(self.scenario.workload.lengths, self.model.max_model_len) > 0:
+            return None
+        longest = f"{self.model.id} takes at most {self.model.max_model_len:,} tokens"
+        return f"every request is longer than the model allows: {longest}"
+
+    @property
     def load(self) -> Load:
         """What is to be carried."""
         return self.candidates.evaluation.load
@@ -53,7 +62,8 @@ class Asked:
 
     def problem(self, columns: Sequence[Column], allowed: Iterable[int] | None = None) -> Problem:
         """The purchase problem over some of the columns and terms."""
-        return assemble(self.scenario, columns, self.candidates, self.gpus, self.load.demand, allowed)
+        usable = () if self.refused_lengths else allowed
+        return assemble(self.scenario, columns, self.candidates, self.gpus, self.load.demand, usable)
 
     @property
     def untouched(self) -> list[int]:
@@ -66,6 +76,7 @@ def look_up(scenario: Scenario, catalog: Catalog, enough: int | None = None, *, 
 
     `wider` lists and evaluates what the defaults leave out, too.
     """
+    _check_prices(scenario)
     as_of = scenario.as_of or newest_price(catalog.offers)
     scenario = replace(scenario, as_of=as_of)
     model, choices = _weights(catalog, scenario)
@@ -83,6 +94,17 @@ def look_up(scenario: Scenario, catalog: Catalog, enough: int | None = None, *, 
     load = load_of(scenario)
     candidates = candidates_of(scenario, model, gpus, sizes, terms, enough or load.demand, demand_of(scenario), load)
     return Asked(scenario, catalog, model, terms, shortest, tuple(columns), beyond, candidates, tuple(unsearched))
+
+
+def _check_prices(scenario: Scenario) -> None:
+    """An unknown price is never counted as zero: own cards are priced all or none, and a budget needs prices."""
+    unpriced = [cards for cards in scenario.hardware if not cards.usd_per_hour]
+    if unpriced and len(unpriced) < len(scenario.hardware):
+        raise InputError(
+            Fault("some own cards have a price and some have none", key="hardware", expected="all or none")
+        )
+    if unpriced and scenario.limits.usd_per_month is not None:
+        raise InputError(Fault("a budget needs prices", key="hardware", expected="usd_per_hour for every own card"))
 
 
 def demand_of(scenario: Scenario) -> Demand:

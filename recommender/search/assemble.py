@@ -9,9 +9,9 @@ import numpy as np
 from recommender.catalog.gpus import Gpu
 from recommender.scenario import Scenario
 from recommender.search.candidates import Candidates
-from recommender.search.columns import Column, groups_of, matches
+from recommender.search.columns import Column, groups_of, matches, merged
 from recommender.search.problem import Limit, Problem
-from recommender.units import hourly_micro_usd, show_usd
+from recommender.units import hourly_micro_usd, micro_usd, show_usd
 
 
 def assemble(
@@ -54,18 +54,21 @@ def limits_of(scenario: Scenario, columns: Sequence[Column], gpus: Mapping[str, 
         limits.append(Limit("budget", text, prices, hourly_micro_usd(asked.usd_per_month)))
     if asked.watts is not None:
         watts = tuple((gpus[column.gpu].tdp_watts or 0) * column.gpus for column in columns)
-        limits.append(Limit("power", f"{asked.watts:,} W of GPU boards", watts, asked.watts))
-    if scenario.search.max_gpus is not None:
+        limits.append(Limit("power", f"limits.watts, {asked.watts:,} W of GPU boards", watts, asked.watts))
+    most = scenario.search.max_gpus
+    if most is not None:
         counts = tuple(column.gpus for column in columns)
-        limits.append(Limit("max_gpus", f"{scenario.search.max_gpus} GPUs", counts, scenario.search.max_gpus))
+        limits.append(Limit("max_gpus", f"search.max_gpus, {most:,} GPUs", counts, most))
     for cap in asked.caps:
         unit = [column.gpus if cap.unit == "gpus" else 1 for column in columns]
         weights = tuple(n if matches(cap, column) else 0 for n, column in zip(unit, columns, strict=True))
         where = [name for name in (cap.provider, cap.region, cap.gpu, cap.instance_type) if name]
         text = f"{cap.kind} of {cap.count} {cap.unit} {' '.join(where)}".rstrip()
         limits.append(Limit(cap.kind, text, weights, cap.count))
-    for cards in scenario.hardware:
-        own = tuple(int(column.gpu == cards.gpu and column.gpus == cards.gpus_per_instance) for column in columns)
+    for cards in merged(scenario.hardware):
+        price = None if cards.usd_per_hour is None else micro_usd(cards.usd_per_hour)
+        alike = (cards.gpu, cards.gpus_per_instance, price)
+        own = tuple(int((column.gpu, column.gpus, column.micro_usd_per_hour) == alike) for column in columns)
         instances = cards.count // cards.gpus_per_instance
         limits.append(Limit("stock", f"{cards.count} own {cards.gpu}", own, instances))
     return tuple(limits)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date
 from typing import NamedTuple
 
@@ -69,7 +69,7 @@ def _named(names: tuple[str, ...] | None, name: str) -> bool:
 def columns_of(scenario: Scenario, offers: Iterable[Offer], gpus: Mapping[str, Gpu], as_of: date) -> list[Column]:
     """The columns of a scenario, sorted by name: what it owns, or else what its search admits."""
     if scenario.hardware:
-        return sorted((_owned(cards, as_of) for cards in scenario.hardware), key=lambda column: column.name)
+        return sorted((_owned(cards, as_of) for cards in merged(scenario.hardware)), key=lambda column: column.name)
     apart = any(cap.region for cap in scenario.limits.caps)
     regions: dict[_Bought, dict[str, Offer]] = defaultdict(dict)
     for offer, market in admit(offers, scenario.search, gpus, as_of):
@@ -109,6 +109,14 @@ def _sizes(offer: Offer, search: Search, gpu: Gpu) -> tuple[int, ...]:
     if not search.linear_sizes or offer.gpus != 1:
         return (1,)
     return (1, *(size for size in LINEAR_SIZES if size <= (gpu.max_gpus_per_node or 1)))
+
+
+def merged(hardware: Iterable[OwnCards]) -> list[OwnCards]:
+    """Own cards, those alike in card, machine and price counted together."""
+    counts: dict[OwnCards, int] = defaultdict(int)
+    for cards in hardware:
+        counts[replace(cards, count=0)] += cards.count
+    return [replace(cards, count=count) for cards, count in counts.items()]
 
 
 def _owned(cards: OwnCards, as_of: date) -> Column:

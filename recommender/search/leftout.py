@@ -43,28 +43,39 @@ def axes_of(scenario: Scenario) -> Iterator[Axis]:
 
 def left_out(
     axis: Axis,
-    columns: list[Column],
+    base: list[Column],
+    beyond: list[Column],
     problem_of: Callable[[list[Column], bool], Problem],
-    name: Callable[[Bought], str],
+    name: Callable[[list[Column], Bought], str],
 ) -> LeftOut | None:
-    """The cheapest plan among the columns that only this axis admits; None where there are none.
+    """The cheapest plan that an axis adds to the search; None where it admits no offer of its own.
 
-    `problem_of(columns, untouched)` builds the problem; `name` says what a purchase is.
+    `base` are the columns searched anyway, `beyond` those that only this axis admits. `problem_of(columns, untouched)`
+    builds a problem; `name` says what a purchase is.
     """
-    if not columns:
+    if not beyond:
         return None
-    best = [_cheapest(problem_of(columns, untouched)) for untouched in (False, True)]
-    cheapest, native = best
+    cheapest = _cheapest(base, beyond, lambda columns: problem_of(columns, False))
+    native = _cheapest(base, beyond, lambda columns: problem_of(columns, True))
     return LeftOut(
         what=axis.what,
         how_to_include=axis.how_to_include,
-        offers=sum(len(column.offers) for column in columns),
-        cheapest_micro_usd_per_hour=cheapest.cost if cheapest else None,
-        cheapest=name(cheapest) if cheapest else None,
-        quality_untouched_micro_usd_per_hour=native.cost if native else None,
+        offers=sum(len(column.offers) for column in beyond),
+        cheapest_micro_usd_per_hour=cheapest[1].cost if cheapest else None,
+        cheapest=name(*cheapest) if cheapest else None,
+        quality_untouched_micro_usd_per_hour=native[1].cost if native else None,
     )
 
 
-def _cheapest(problem: Problem) -> Bought | None:
-    solution = solve(problem, plans=1)
-    return solution.purchases[0] if solution.status == "optimal" else None
+def _cheapest(
+    base: list[Column], beyond: list[Column], problem_of: Callable[[list[Column]], Problem]
+) -> tuple[list[Column], Bought] | None:
+    """What the widened search would choose if that buys something beyond, else the best of what is beyond alone."""
+    for columns in ([*beyond, *base], beyond):
+        solution = solve(problem_of(columns), plans=1, cost_only=True)
+        if solution.status != "optimal" or not solution.purchases:
+            continue
+        bought = solution.purchases[0]
+        if any(column < len(beyond) for column, _ in bought.counts):
+            return columns, bought
+    return None

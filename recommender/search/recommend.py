@@ -13,7 +13,7 @@ from recommender.catalog.catalog import Catalog
 from recommender.check import check_plan
 from recommender.errors import InternalError
 from recommender.memory.capacity import UNBOUNDED
-from recommender.scenario import Scenario
+from recommender.scenario import Scenario, Search
 from recommender.search.asked import Asked, look_up
 from recommender.search.columns import Column
 from recommender.search.enumeration import covering_optimum
@@ -90,7 +90,7 @@ def _medians(catalog: Catalog) -> dict[str, int]:
 
 
 def _solve(asked: Asked, problem: Problem) -> Solution:
-    """The k best purchases; with `group_by`, the best of each GPU, provider or region."""
+    """The k best purchases; with `group_by`, the optimum and the best of each GPU, provider or region alone."""
     plans = asked.scenario.search.plans
     by = asked.scenario.group_by
     if by is None:
@@ -99,7 +99,8 @@ def _solve(asked: Asked, problem: Problem) -> Solution:
     for index, column in enumerate(asked.columns):
         for value in column.offers if by == "region" else (getattr(column, by),):
             kinds[value].append(index)
-    solutions = [solve(replace(problem, groups=_within(problem, members)), 1) for members in kinds.values()]
+    solutions = [solve(problem, 1)]
+    solutions += [solve(replace(problem, groups=_within(problem, members)), 1) for members in kinds.values()]
     found = sorted(
         {bought for solution in solutions for bought in solution.purchases}, key=lambda each: order(problem, each)
     )[:plans]
@@ -108,7 +109,7 @@ def _solve(asked: Asked, problem: Problem) -> Solution:
     proven = all(solution.status in ("optimal", "infeasible") for solution in solutions)
     status = "optimal" if proven else "feasible"
     spent = sum(solution.deterministic_time for solution in solutions)
-    return Solution(status, tuple(found), len(found) if proven else 0, found[0].cost if proven else None, spent)
+    return Solution(status, tuple(found), len(found) if proven else 0, solutions[0].bound, spent)
 
 
 def _within(problem: Problem, members: Sequence[int]) -> tuple[tuple[int, ...], ...]:
@@ -186,34 +187,31 @@ def _counted(asked: Asked) -> tuple[int, int]:
 def _cross_check(problem: Problem, solution: Solution) -> str:
     """Whether the covering programme finds the same optimum. Raises InternalError where it does not."""
     if not problem.priced or problem.limits:
-        return "not run: it knows neither limits nor unpriced cards"
+        return "no second method: it knows neither limits nor unpriced cards"
     work = problem.demand * len(problem.names) * len(problem.rank)
     if work > CROSS_CHECK_WORK or not solution.purchases:
-        return "not run: too large" if solution.purchases else "not run: nothing serves"
+        return "no second method: too large" if solution.purchases else "no second method: nothing serves"
     try:
         least = covering_optimum(problem)
     except ValueError as error:
-        return f"not run: {error}"
+        return f"no second method: {error}"
     if solution.status == "optimal" and least != solution.purchases[0].cost:
         raise InternalError(f"CP-SAT says {solution.purchases[0].cost}, the covering programme {least}")
-    return "covering dynamic programme: same optimum"
+    return "confirmed by a covering dynamic programme"
 
 
 def _left_out(asked: Asked) -> tuple[LeftOut, ...]:
-    found = []
-    for axis, columns in asked.wider:
-        listed = list(columns)
+    def problem_of(columns: list[Column], untouched: bool) -> Problem:
+        return asked.problem(columns, asked.untouched if untouched else None)
 
-        def problem_of(some: list[Column], untouched: bool) -> Problem:
-            return asked.problem(some, asked.untouched if untouched else None)
+    def name(columns: list[Column], bought: Bought) -> str:
+        return " + ".join(
+            f"{count} x {columns[c].provider} {columns[c].instance_type} ({columns[c].gpus} x {columns[c].gpu})"
+            for c, count in bought.counts
+        )
 
-        def name(bought: Bought, among: list[Column] = listed) -> str:
-            return " + ".join(
-                f"{count} x {among[c].provider} {among[c].instance_type} ({among[c].gpus} x {among[c].gpu})"
-                for c, count in bought.counts
-            )
-
-        found.append(left_out(axis, listed, problem_of, name))
+    base = list(asked.columns)
+    found = (left_out(axis, base, list(beyond), problem_of, name) for axis, beyond in asked.wider)
     return tuple(each for each in found if each)
 
 
@@ -231,8 +229,23 @@ def _refusals(asked: Asked, problem: Problem, plans: Sequence[Plan]) -> tuple[Re
         again = look_up(asked.scenario, asked.catalog, UNBOUNDED)
         return largest_concurrency(again.problem(again.columns))[0]
 
-    nothing = () if asked.columns else (Refusal(None, "price", "no offer matches the search", "widen search"),)
+    if asked.refused_lengths:
+        return (Refusal(None, "max_model_len", asked.refused_lengths, None), *refused)
+    nothing = () if asked.columns else (Refusal(None, "price", _no_offer(asked.scenario), None),)
     return (*nothing, *changes(asked.scenario, problem, build, largest), *refused)
+
+
+def _no_offer(scenario: Scenario) -> str:
+    """What there is to look at where nothing may be bought at all."""
+    if scenario.hardware:
+        return f"none of the own cards runs {scenario.engine}"
+    narrowed = [
+        name
+        for name in ("gpus", "providers", "segments", "regions", "markets")
+        if getattr(scenario.search, name) not in (None, getattr(Search(), name))
+    ]
+    keys = ", ".join(f"search.{name}" for name in narrowed) or "search"
+    return f"no offer matches {keys} at prices up to {scenario.as_of}"
 
 
 def _question_in_words(asked: Asked) -> str:

@@ -51,7 +51,7 @@ def changes(
         yield from _lifted("search.tp", replace(scenario.search, tp=None), scenario, build)
     if scenario.search.pp == (1,):
         staged = replace(scenario.search, pp=STAGES)
-        if solve(build(replace(scenario, search=staged)), plans=1).purchases:
+        if _feasible(build(replace(scenario, search=staged))):
             text = f"search.pp: {list(STAGES)} (pipeline stages)"
             yield Refusal(None, "search.pp", "the weights need more GPUs than tensor parallel reaches", text)
     if scenario.search.gpus is not None:
@@ -65,27 +65,40 @@ def changes(
 
 
 def _rung(scenario: Scenario, rung: str, build: Callable[[Scenario], Problem]) -> Iterator[Refusal]:
-    search = scenario.search
-    if rung == "kv_dtype":
-        search = replace(search, kv_dtypes=None)
-    elif rung == "weights":
-        search = replace(search, weights=None)
-    if rung not in scenario.forbidden_rungs and search == scenario.search:
+    """Allowing a forbidden rung, or dropping the list of dtypes that rules it out."""
+    key = {"kv_dtype": "kv_dtypes", "weights": "weights"}.get(rung)
+    listed = key is not None and getattr(scenario.search, key) is not None
+    if rung not in scenario.forbidden_rungs and not listed:
         return
-    changed = replace(scenario, forbidden_rungs=scenario.forbidden_rungs - {rung}, search=search)
-    if solve(build(changed), plans=1).purchases:
-        yield Refusal(None, rung, f"the {rung} rung is not allowed", f"allow the adjustment {rung}")
+    search = scenario.search
+    if key == "kv_dtypes":
+        search = replace(search, kv_dtypes=None)
+    elif key == "weights":
+        search = replace(search, weights=None)
+    allow, drop = f"allow the adjustment {rung}", f"drop search.{key}"
+    ways = ((True, scenario.search, allow), (False, search, drop), (True, search, f"{allow} and {drop}"))
+    for allowed, listing, change in ways:
+        kept = scenario.forbidden_rungs - {rung} if allowed else scenario.forbidden_rungs
+        changed = replace(scenario, forbidden_rungs=kept, search=listing)
+        if changed != scenario and _feasible(build(changed)):
+            yield Refusal(None, rung, f"every set-up that serves takes the {rung} adjustment", change)
+            return
 
 
 def _lifted(key: str, search: Search, scenario: Scenario, build: Callable[[Scenario], Problem]) -> Iterator[Refusal]:
-    if solve(build(replace(scenario, search=search)), plans=1).purchases:
+    if _feasible(build(replace(scenario, search=search))):
         yield Refusal(None, key, f"{key} leaves out every set-up that serves", f"drop {key}")
+
+
+def _feasible(problem: Problem) -> bool:
+    return bool(solve(problem, plans=1, cost_only=True).purchases)
 
 
 def _relaxed(problem: Problem, index: int, limit: Limit) -> Iterator[Refusal]:
     """The least bound of one limit at which, all others kept, something serves."""
     others = problem.limits[:index] + problem.limits[index + 1 :]
-    least = solve(replace(problem, limits=others, prices=limit.weights, tier=(0,) * len(problem.rank)), plans=1)
+    alone = replace(problem, limits=others, prices=limit.weights, tier=(0,) * len(problem.rank))
+    least = solve(alone, plans=1, cost_only=True)
     if not least.purchases:
         return
     needed = sum(limit.weights[column] * count for column, count in least.purchases[0].counts)
@@ -95,5 +108,5 @@ def _relaxed(problem: Problem, index: int, limit: Limit) -> Iterator[Refusal]:
         month = usd(needed * HOURS_PER_MONTH)
         change = f"limits.usd_per_month: {show_usd(Decimal(ceil_decimal(month)), 0)} or more"
     else:
-        change = f"{limit.text}: {needed} instead of {limit.bound}"
-    yield Refusal(None, limit.kind, f"the {limit.kind} limit ({limit.text}) binds", change)
+        change = f"{limit.text}: {needed:,} instead of {limit.bound:,}"
+    yield Refusal(None, limit.kind, f"the limit on {limit.kind} ({limit.text}) binds", change)

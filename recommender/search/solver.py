@@ -19,7 +19,7 @@ from recommender.search.problem import Bought, Problem, listed, order
 SEED = 20260901
 DETERMINISTIC_LIMIT = 4.0  # CP-SAT's own units, over all rounds; the same on every machine
 ORDER_LIMIT = 0.02
-"""For the order among purchases of one cost; beyond it (thousands of instances of like price) the first found stands."""
+"""For the order among purchases of one cost; beyond it (thousands of like instances) the first found stands."""
 MOST_TIES = 16
 """Purchases alike in all but their name that are gathered to name the first of them; of more, any are listed."""
 
@@ -115,7 +115,7 @@ class _Search:
         return True
 
     def _enough(self) -> bool:
-        """Whether nothing that belongs before the last wanted purchase is missing: ties but for the name are gathered."""
+        """Whether nothing that belongs before the last wanted one is missing: ties but for the name are gathered."""
         if len(self.found) < self.plans:
             return False
         if self.cost_only or len(self.found) >= self.plans + MOST_TIES:

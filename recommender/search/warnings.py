@@ -42,14 +42,36 @@ def _price(purchase: Purchase, medians: Mapping[str, int], as_of: date | None, s
     if median and 2 * per_gpu < median:
         half = f"${show_usd(usd(round(per_gpu)))} against ${show_usd(usd(median))} per GPU-hour"
         yield f"{what}: less than half the median price of {purchase.gpu} ({half})"
-    if as_of is not None and (as_of - purchase.as_of).days > scenario.search.max_price_age_days:
-        yield f"{what}: price of {purchase.as_of}, {(as_of - purchase.as_of).days} days old"
+    if _too_old(purchase.as_of, as_of, scenario):
+        yield f"{what}: price of {purchase.as_of}, {_age_days(purchase.as_of, as_of)} days before the answer's date"
     if not purchase.listed:
         yield f"{what}: an indicative price, not an instance type one can order under that name"
     if purchase.assumed_size:
         yield f"{what}: the size is assumed from a 1-GPU listing"
     if purchase.market == "spot":
         yield f"{what}: spot instances can be taken away at short notice"
+
+
+def doubts_of(
+    scenario: Scenario, gpu: str, gpus: int, price: int | None, priced_on: date, medians: Mapping[str, int]
+) -> tuple[str, ...]:
+    """What speaks against a price, in a few words each: its age, or that it is far below what others ask."""
+    if price is None:
+        return ()
+    found, median = [], medians.get(gpu)
+    if _too_old(priced_on, scenario.as_of, scenario):
+        found.append(f"{_age_days(priced_on, scenario.as_of)} days old")
+    if median and 2 * price < median * gpus:
+        found.append(f"{price / gpus / median:.1f} x the median price")
+    return tuple(found)
+
+
+def _too_old(priced_on: date, as_of: date | None, scenario: Scenario) -> bool:
+    return _age_days(priced_on, as_of) > scenario.search.max_price_age_days
+
+
+def _age_days(priced_on: date, as_of: date | None) -> int:
+    return 0 if as_of is None else (as_of - priced_on).days
 
 
 def _stock(scenario: Scenario, columns: Sequence[Column]) -> Iterable[str]:
