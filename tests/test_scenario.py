@@ -13,10 +13,13 @@ from hypothesis import strategies as st
 from recommender import load_scenario
 from recommender.catalog.catalog import shipped
 from recommender.errors import Fault, InputError
-from recommender.scenario import Cap, OwnCards, Scenario, Search, load_variants
+from recommender.scenario import Cap, LogFile, OwnCards, Scenario, Search, load_variants
 from recommender.scenario_file.document import MAX_BYTES, MAX_DEPTH, parse_document
 from recommender.scenario_file.forms import ScenarioForm
 from recommender.scenario_file.load import load
+from recommender.workload.prefix import SharedPrefix
+from recommender.workload.rate import Rate
+from recommender.workload.replica import StepTime
 
 SMALL = "model: llama-3.1-70b\nworkload: {concurrency: 50, lengths: {fixed: 8192}}\n"
 
@@ -145,8 +148,8 @@ concurrency: 50
 workload:
   concurrency: 0
   lengths: {fixed: none}
-  rate_per_s: 3
-sizing: {mode: statistical}
+  rate_per_s: {value: 3, peek_factor: 2}
+sizing: {mode: statistic}
 search:
   markets: spott
   gpus: [H100-SMX]
@@ -163,6 +166,7 @@ as_of: 2026-13-01
         (5, "workload.concurrency"),
         (6, "workload.lengths.fixed"),
         (7, "workload.rate_per_s"),
+        (7, "workload.rate_per_s.peek_factor"),
         (8, "sizing.mode"),
         (10, "search.markets"),
         (11, "search.gpus[0]"),
@@ -186,7 +190,6 @@ as_of: 2026-13-01
     ("extra", "key", "instead"),
     [
         ("sla: {ttft_ms: 200}", "sla.ttft_ms", "no speed target"),
-        ("sizing: {mode: trace_replay}", "sizing.mode", "worst_case"),
         ("engine: tensorrt-llm", "engine", "vllm"),
         ("speed: model", "speed", "ignore"),
         ("search: {dp: 2}", "search.dp", "data-parallel attention"),
@@ -200,16 +203,102 @@ def test_what_comes_later_is_refused_by_name(tmp_path: Path, extra: str, key: st
     assert instead in fault.expected
 
 
-def test_prometheus_lengths_are_refused_by_name(tmp_path: Path) -> None:
-    text = SMALL.replace("fixed: 8192", "prometheus: {path: x}") + "sizing: {mode: worst_case}\n"
-    assert "not modelled yet" in _only(tmp_path, text).what
+@pytest.mark.parametrize(
+    ("lengths", "extra", "mode"),
+    [
+        ("fixed: 8192", "", "worst_case"),
+        ("fixed: {input: 6K, output: 2K}", "", "worst_case"),
+        ("fixed: {input: 6K, output: 2K}", "sizing: {mode: statistical}", "statistical"),
+        ("preset: azure_conv_2023", "", "statistical"),
+        ("preset: azure_conv_2023", "sizing: {epsilon: 0.05}", "statistical"),
+        ("preset: azure_conv_2023", "sizing: {mode: worst_case}", "worst_case"),
+        ("preset: azure_conv_2023", "memory_model: article", "worst_case"),
+        ("preset: azure_conv_2023", "sizing: {mode: trace_replay}", "trace_replay"),
+    ],
+)
+def test_a_distribution_is_sized_statistically_unless_written(
+    tmp_path: Path, lengths: str, extra: str, mode: str
+) -> None:
+    scenario = load_scenario(_write(tmp_path, f"{SMALL.replace('fixed: 8192', lengths)}{extra}\n"))
+    assert scenario.sizing == mode
+    assert dict(scenario.defaults).get("sizing.mode", mode) == mode
+    assert ("sizing.mode" in dict(scenario.defaults)) == ("sizing: {mode" not in extra)
 
 
-def test_sizing_must_be_written_for_a_distribution(tmp_path: Path) -> None:
-    text = SMALL.replace("fixed: 8192", "preset: azure_conv_2023")
-    assert _only(tmp_path, text).key == "sizing"
-    scenario = load_scenario(_write(tmp_path, f"{text}sizing: {{mode: worst_case}}\n"))
-    assert scenario.workload.lengths.maximum_tokens == 14089
+def test_a_rate_a_prefix_and_what_clients_ask_for_reach_the_scenario(tmp_path: Path) -> None:
+    profile = ", ".join(["1"] * 23 + ["3"])
+    text = f"""model: llama-3.1-8b
+workload:
+  rate_per_s: {{value: 5.5, peak_factor: 1.5, hourly: [{profile}], request_s: 8}}
+  lengths: {{preset: azure_conv_2023}}
+  shared_prefix: {{tokens: 1K, share: 0.25}}
+  max_tokens: 2K
+sizing: {{epsilon: 0.05}}
+"""
+    work = load_scenario(_write(tmp_path, text)).workload
+    assert work.rate == Rate(5.5, 1.5, (1.0,) * 23 + (3.0,))
+    assert (work.concurrency, work.request_s) == (None, 8.0)
+    assert work.shared_prefix == SharedPrefix(1024, 0.25)
+    assert work.lengths.asked_tokens == 2048
+    assert work.lengths.maximum_tokens == 14_050 + 2048
+    plain = text.replace(text.splitlines()[2], "  rate_per_s: 3")
+    scenario = load_scenario(_write(tmp_path, plain))
+    assert scenario.workload.rate == Rate(3.0)
+    assert dict(scenario.defaults)["sizing.step_ms.base"] == 20
+    assert "workload.concurrency" not in dict(scenario.defaults)
+
+
+def test_step_times_are_stated_in_milliseconds(tmp_path: Path) -> None:
+    text = "workload: {rate_per_s: 3, lengths: {fixed: {input: 6K, output: 2K}}}\nsizing: {step_ms: {base: 5}}\n"
+    scenario = load_scenario(_write(tmp_path, f"model: llama-3.1-8b\n{text}"))
+    assert scenario.step_time == StepTime(0.005, 0.0001, 0.00005)
+
+
+def test_a_log_with_its_columns_is_kept_for_a_replay(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_text("when,a,b\n0,10,5\n60,20,5\n", encoding="utf-8")
+    trace = "trace: {path: log.csv, timestamp_unit: s, columns: {input: a, output: b, timestamp: when}}"
+    work = load_scenario(_write(tmp_path, SMALL.replace("fixed: 8192", trace))).workload
+    columns = (("input", "a"), ("output", "b"), ("timestamp", "when"))
+    assert work.log == LogFile(tmp_path / "log.csv", columns, "s")
+    assert work.lengths.arrivals is not None
+
+
+@pytest.mark.parametrize(
+    ("workload", "extra", "key"),
+    [
+        ("lengths: {fixed: 8K}", "", "workload.concurrency"),
+        ("concurrency: 5, rate_per_s: 5, lengths: {fixed: {input: 6K, output: 2K}}", "", "workload.rate_per_s"),
+        ("rate_per_s: 5, lengths: {fixed: 8K}", "", "workload.rate_per_s"),
+        ("rate_per_s: fast, lengths: {preset: azure_conv_2023}", "", "workload.rate_per_s"),
+        ("rate_per_s: {value: 0}, lengths: {preset: azure_conv_2023}", "", "workload.rate_per_s.value"),
+        (
+            "rate_per_s: {value: 1, hourly: [1, 2]}, lengths: {fixed: {input: 1, output: 1}}",
+            "",
+            "workload.rate_per_s.hourly",
+        ),
+        ("concurrency: 5, max_tokens: 2K, lengths: {fixed: 8K}", "", "workload.max_tokens"),
+        ("concurrency: 5, lengths: {preset: azure_conv_2023, max_tokens: 2K}", "", "workload.lengths.max_tokens"),
+        ("concurrency: 5, lengths: {fixed: 8K}", "sizing: {mode: statistical}", "sizing.mode"),
+        ("concurrency: 5, lengths: {fixed: 8K}", "sizing: {mode: trace_replay}", "sizing.mode"),
+        (
+            "concurrency: 5, lengths: {preset: azure_conv_2023}",
+            "sizing: {mode: statistical}\nmemory_model: article",
+            "sizing.mode",
+        ),
+        ("concurrency: 5, lengths: {preset: azure_conv_2023}", "sizing: {epsilon: 1e-12}", "sizing.epsilon"),
+        ("concurrency: 5, lengths: {preset: azure_conv_2023}", "sizing: {step_ms: {base: 5}}", "sizing.step_ms"),
+        ("concurrency: 5, shared_prefix: {tokens: 1K}, lengths: {fixed: 8K}", "", "workload.shared_prefix"),
+        (
+            "concurrency: 5, shared_prefix: {tokens: 1K}, lengths: {preset: azure_conv_2023}",
+            "sizing: {mode: trace_replay}",
+            "workload.shared_prefix",
+        ),
+        ("concurrency: 5, shared_prefix: 1K, lengths: {preset: azure_conv_2023}", "", "workload.shared_prefix"),
+        ("concurrency: 5, lengths: {prometheus: absent.txt}", "", "workload.lengths.prometheus"),
+    ],
+)
+def test_load_and_sizing_that_clash_are_one_fault_each(tmp_path: Path, workload: str, extra: str, key: str) -> None:
+    assert _only(tmp_path, f"model: llama-3.1-8b\nworkload: {{{workload}}}\n{extra}\n").key == key
 
 
 @pytest.mark.parametrize(

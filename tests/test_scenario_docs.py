@@ -105,4 +105,21 @@ def test_every_key_is_described() -> None:
 def test_examples_load(text: str, tmp_path: Path) -> None:
     path = tmp_path / "example.yaml"
     path.write_text(text, encoding="utf-8")
-    assert load_scenario(path).workload.concurrency > 0
+    _write_own_lengths(tmp_path)
+    work = load_scenario(path).workload
+    assert work.concurrency or work.rate
+
+
+def _write_own_lengths(folder: Path) -> None:
+    """The files that the page's examples name as the reader's own."""
+    (folder / "log.csv").write_text("prompt_tokens,completion_tokens\n100,20\n900,80\n", encoding="utf-8")
+    (folder / "cells.json").write_text('{"total_tokens": {"maximum": 980}, "cells": [[2, 500, 50]]}', encoding="utf-8")
+    for name, count in (("earlier.txt", 1), ("metrics.txt", 3)):
+        sides = ("request_prompt_tokens", "request_generation_tokens")
+        lines = [
+            f"vllm:{side}_{what} {value}"
+            for side in sides
+            for what, value in (('bucket{le="100.0"}', count), ('bucket{le="+Inf"}', count), ("sum", 50 * count))
+        ]
+        lines += [f"vllm:{side}_count {count}" for side in sides]
+        (folder / name).write_text("\n".join(lines) + "\n", encoding="utf-8")

@@ -13,12 +13,14 @@ from recommender.errors import Fault, InputError
 from recommender.report import csv_, json_
 from recommender.report.ladder import ladder_page, ladder_record
 from recommender.report.table import answers_page
-from recommender.scenario import Scenario, Search
+from recommender.scenario import Scenario
 from recommender.scenario_file.find import find_scenario
 from recommender.scenario_file.load import load
 from recommender.search.ladder import Ladder
 from recommender.search.plan import Recommendation
 from recommender.units import show_usd
+
+WORTH_A_NOTE_DAYS = 30
 
 
 def run_answers(name: str, group_by: str | None) -> dict[str, Recommendation]:
@@ -56,8 +58,13 @@ def budget_answers(name: str, usd_per_month: str) -> dict[str, Recommendation]:
     loaded = load(find_scenario(name))
     asked = {"": loaded.scenario, **loaded.variants}
     answers = {key: budget(scenario, amount, loaded.catalog) for key, scenario in asked.items()}
-    bought = f"The most that ${show_usd(amount)} a month buys"
-    return {key: replace(answer, question=f"{bought}: {answer.question}") for key, answer in answers.items()}
+    return {key: replace(answer, question=_bought(answer, show_usd(amount))) for key, answer in answers.items()}
+
+
+def _bought(answer: Recommendation, amount: str) -> str:
+    if not answer.plans:
+        return f"${amount} a month buys nothing that serves even one request: {answer.question}"
+    return f"The most that ${amount} a month buys: {answer.question}"
 
 
 def climb(name: str, gpu: str | None) -> Ladder:
@@ -75,7 +82,7 @@ def age_notes(answers: Mapping[str, Recommendation], today: date) -> list[str]:
     """What today's date has to say about the prices; it reaches no answer, so that answers stay the same."""
     newest = max((each.catalog.newest_price for each in answers.values() if each.catalog.newest_price), default=today)
     days = (today - newest).days
-    return [f"the newest price of the catalog is {days} days old today"] if days > Search().max_price_age_days else []
+    return [f"the newest price of the catalog is {days} days old today"] if days > WORTH_A_NOTE_DAYS else []
 
 
 def show_answers(answers: Mapping[str, Recommendation], written: str) -> str:

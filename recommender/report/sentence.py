@@ -12,7 +12,7 @@ def sentence(answer: Recommendation) -> str:
     """One sentence; the parts of it stand between semicolons."""
     if not answer.plans:
         return _no_plan(answer)
-    parts = [_first(answer), *_untouched(answer), *_left_out(answer.left_out)]
+    parts = [_first(answer), *_fresh(answer), *_untouched(answer), *_left_out(answer)]
     return "; ".join(parts) + "."
 
 
@@ -31,6 +31,13 @@ def _claim(answer: Recommendation) -> str:
     if answer.status != "optimal":
         return "The best set-up found, not proven cheapest, is"
     return "With quality first, the cheapest set-up is" if answer.rank == "quality_first" else "The cheapest set-up is"
+
+
+def _fresh(answer: Recommendation) -> Iterable[str]:
+    """What it takes on prices that are not old, where rank 1 rests on old ones."""
+    fresh = answer.cheapest_on_fresh_prices
+    if fresh is not None and fresh.offers != answer.plans[0].offers:
+        yield f"on fresh prices it is {cards(fresh)} for {per_hour_and_month(fresh.micro_usd_per_hour or 0)}"
 
 
 def _untouched(answer: Recommendation) -> Iterable[str]:
@@ -53,10 +60,15 @@ def _dearer(first: Plan, other: Plan) -> str:
     return f", ${monthly(more)} more a month" if more > 0 else f" at {dollars(other.micro_usd_per_hour)} an hour too"
 
 
-def _left_out(left: Iterable[LeftOut]) -> Iterable[str]:
-    kinds = [_kind(each) for each in left]
-    if kinds:
-        yield f"left out by default: {joined(kinds)}"
+def _left_out(answer: Recommendation) -> Iterable[str]:
+    """What the defaults left out: what would be cheaper with its price, the rest by name."""
+    first = answer.plans[0].micro_usd_per_hour
+    cheaper = [each for each in answer.left_out if first and (each.cheapest_micro_usd_per_hour or first) < first]
+    rest = [each.what for each in answer.left_out if each not in cheaper]
+    if cheaper:
+        yield f"left out by default, and cheaper: {joined(_kind(each) for each in cheaper)}"
+    if rest:
+        yield f"left out by default, and no cheaper: {joined(rest)}"
 
 
 def _kind(left: LeftOut) -> str:

@@ -27,6 +27,7 @@ from recommender.search.plan import Adjustment, Certificate, LeftOut, Plan, Reco
 _HEAD = ("#", "$/hour", "$/month", "GPUs", "GPU", "tp x n", "weights", "KV", "max len", "headroom", "tok/s <=")
 _LEFT = frozenset({4, 6, 7})
 _WORDS = {"max_model_len": "max-model-len", "kv_dtype": "KV dtype", "gpus": "GPUs", "max_num_seqs": "max-num-seqs"}
+_WORDS |= {"max_num_batched_tokens": "batched tokens", "dtype": "fp16"}
 _LEGEND = (
     "Prices are on demand unless said. A month is 730 hours. tp x n: tensor parallel size x replicas. max len: "
     "max-model-len in tokens. tok/s <=: at most so many tokens a second for one request (memory bandwidth; an upper "
@@ -121,13 +122,15 @@ def _rows(plan: Plan) -> Iterable[tuple[str, ...]]:
 
 def _adjusted(plan: Plan) -> str:
     """The rungs a plan takes. What each is set to stands in the plan's row; only the GPUs need more words."""
-    steps = [f"{step.rung} {_WORDS.get(step.name, step.name)}{_spread(step)}" for step in plan.adjustments]
+    steps = [f"{step.rung} {_WORDS.get(step.name, step.name)}{_more(step, plan)}" for step in plan.adjustments]
     idle = plan.gpus - sum(group.tp * group.pp * group.dp * group.count for group in plan.replicas)
     rest = f"; {idle} GPU{'s' if idle > 1 else ''} idle" if idle > 0 else ""
     return (f"adjusts {', '.join(steps)}" if steps else "adjusts nothing") + rest
 
 
-def _spread(step: Adjustment) -> str:
+def _more(step: Adjustment, plan: Plan) -> str:
+    if step.name == "weights" and any(group.weights_how == "to_make" for group in plan.replicas):
+        return " (a checkpoint to make)"
     return f" {step.change.split(' GPUs')[0]}" if step.name == "gpus" else ""
 
 
@@ -200,17 +203,23 @@ def _others(answer: Recommendation) -> list[str]:
             offers = " + ".join(bought_in_full(purchase) for purchase in plan.offers)
             price = "" if plan.micro_usd_per_hour is None else f"{dollars(plan.micro_usd_per_hour)} an hour, "
             lines += paragraph(f"{what}: {price}{offers}; {_adjusted(plan)}.")
-    for left in answer.left_out:
-        lines += paragraph(_left_out(left), rest="  ")
-    return lines
+    return [*lines, *_left_out(answer.left_out)]
 
 
-def _left_out(left: LeftOut) -> str:
-    price, native = left.cheapest_micro_usd_per_hour, left.quality_untouched_micro_usd_per_hour
-    cheapest = "no set-up" if price is None else f"cheapest set-up: {left.cheapest} at {dollars(price)} an hour"
-    untouched = f", quality untouched from {dollars(native)}" if native is not None else ""
-    found = f"{left.offers:,} offers; {cheapest}{untouched}"
-    return f"Left out: {left.what} ({found}). Include with {left.how_to_include}"
+def _left_out(left: Iterable[LeftOut]) -> list[str]:
+    """A row for each default that narrows the search: what it would cost with it lifted, and the key that lifts it."""
+    rows = [
+        (
+            each.what,
+            f"{each.offers:,}",
+            hourly(each.cheapest_micro_usd_per_hour),
+            hourly(each.quality_untouched_micro_usd_per_hour),
+            re.sub(r"\[.*, (\w+)\]", r"+ \1", each.how_to_include),  # only what is new in a list
+        )
+        for each in left
+    ]
+    head = ("left out by default", "offers", "$/hour", "untouched", "include with")
+    return ["", *grid(head, rows, frozenset({0, 4}))] if rows else []
 
 
 def _refusals(refusals: Iterable[Refusal]) -> list[str]:

@@ -32,9 +32,8 @@ def axes_of(scenario: Scenario) -> Iterator[Axis]:
     for segment in ("marketplace", "serverless"):
         if segment not in search.segments and not scenario.hardware:
             segments = (*search.segments, segment)
-            yield Axis(
-                f"{segment} offers", f"search.segments: [{', '.join(segments)}]", replace(search, segments=segments)
-            )
+            key = f"search.segments: [{', '.join(segments)}]"
+            yield Axis(f"{segment} offers", key, replace(search, segments=segments))
     if search.offers == "listed" and not scenario.hardware:
         yield Axis("indicative prices", "search.offers: all", replace(search, offers="all"))
     if not search.linear_sizes and not scenario.hardware:

@@ -17,7 +17,7 @@ from recommender.search.candidates import Candidates, Pattern, Row
 from recommender.search.columns import Column
 from recommender.search.layouts import Layout
 from recommender.search.load import Load
-from recommender.search.plan import Plan, Purchase, ReplicaGroup
+from recommender.search.plan import Adjustment, Plan, Purchase, ReplicaGroup
 from recommender.search.problem import Bought
 from recommender.search.terms import adjustments_of
 from recommender.search.warnings import doubts_of, warnings_of
@@ -67,8 +67,8 @@ def plan_of(question: Question, bought: Bought, rank: int) -> Plan:
 
 
 def _headroom(load: Load, replicas: Sequence[ReplicaGroup]) -> Decimal:
-    """What the replicas are expected to carry beyond the demand, as a share of it."""
-    engines = np.array([group.expected_capacity // group.dp for group in replicas])
+    """What the replicas carry beyond the demand, as a share of it, on the side that is planned on."""
+    engines = np.array([group.capacity // group.dp for group in replicas])
     counts = np.array([group.dp * group.count for group in replicas])
     return Decimal(int(load.carried(engines) @ counts) - load.demand) / load.demand
 
@@ -214,8 +214,12 @@ def replica_of(question: Question, row: Row, max_num_seqs: int) -> Replica:
     )
 
 
-def _spread(question: Question, replicas: Sequence[ReplicaGroup]) -> str | None:
-    """Rung 4 in words, where the plan runs on more GPUs than the weights alone need."""
+LINKS = "the links between GPUs bound the speed"
+BALANCER = "a router spreads the requests over the replicas"
+
+
+def _spread(question: Question, replicas: Sequence[ReplicaGroup]) -> Adjustment | None:
+    """Rung 4, where the plan runs on more GPUs than the weights alone need."""
     used = sum(group.tp * group.pp * group.dp * group.count for group in replicas)
     least = min(_fewest(question, group.gpu, group.weights) for group in replicas)
     if used <= least:
@@ -223,7 +227,10 @@ def _spread(question: Question, replicas: Sequence[ReplicaGroup]) -> str | None:
     parts = ", ".join(
         f"{group.count} x {Layout(group.pp, group.dp, group.tp, group.ep)} on {group.gpu}" for group in replicas
     )
-    return f"{least} -> {used} GPUs ({parts})"
+    linked = any(group.tp * group.pp * group.dp > 1 for group in replicas)
+    several = sum(group.count for group in replicas) > 1
+    cautions = [LINKS] * linked + [BALANCER] * several
+    return Adjustment(4, "gpus", f"{least} -> {used} GPUs ({parts})", "; ".join(cautions))
 
 
 def _fewest(question: Question, gpu: str, weights: str) -> int:

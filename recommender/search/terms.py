@@ -102,8 +102,8 @@ def _allowed(choice: WeightChoice, scenario: Scenario) -> bool:
     return choice.rung == 0 or "weights" not in scenario.forbidden_rungs
 
 
-def adjustments_of(terms: Terms, model: Model, spread: str | None) -> tuple[Adjustment, ...]:
-    """The rungs that terms take, in the ladder's order; `spread` describes rung 4 where it is taken."""
+def adjustments_of(terms: Terms, model: Model, gpus: Adjustment | None) -> tuple[Adjustment, ...]:
+    """The rungs that terms take, in the ladder's order; `gpus` is rung 4 where it is taken."""
     weights, kv, batched, length, cast = terms.rungs
     taken = []
     if length:
@@ -119,7 +119,5 @@ def adjustments_of(terms: Terms, model: Model, spread: str | None) -> tuple[Adju
     if weights:
         taken.append(Adjustment(3, "weights", f"{model.native} -> {terms.choice.weights}", EVALUATE))
     if cast:
-        taken.append(Adjustment(3, "weights", "bf16 run as fp16", EVALUATE))
-    if spread:
-        taken.append(Adjustment(4, "gpus", spread, "the links between GPUs bound the speed"))
-    return tuple(taken)
+        taken.append(Adjustment(3, "dtype", "bf16 run as fp16", EVALUATE))
+    return (*taken, gpus) if gpus else tuple(taken)
