@@ -10,7 +10,7 @@ from recommender.catalog.catalog import Catalog, Resolved, shipped_catalog
 from recommender.catalog.models import Model
 from recommender.errors import Fault, InputError
 from recommender.memory.fit import Fit, Replica, fit_replica
-from recommender.memory.weights import WeightChoice, weight_choices
+from recommender.memory.weights import WeightChoice, served_with, weight_choices
 from recommender.scenario import ENGINE_VERSION, Scenario
 
 if TYPE_CHECKING:
@@ -128,16 +128,22 @@ def _served(
     if own is not None and given is not None and weights in (None, own.native):
         model, given, weights = own, replace(given, model=own.id), own.native
     named = (given,) if given is not None else ()
+    by_name = given is not None and weights in (None, given.weights)
     # Beside others of its kind a better known one would be chosen in place of the repository that was named.
-    checkpoints = named if named and weights is None else (*catalog.checkpoints_of(resolved.model.id), *named)
+    checkpoints = named if by_name else (*catalog.checkpoints_of(resolved.model.id), *named)
     choices = weight_choices(model, checkpoints, engine_version or ENGINE_VERSION)
-    if weights is not None:
-        wanted = [each for each in choices if each.weights == weights]
-    elif given is not None:
+    if given is not None and by_name:
         wanted = [each for each in choices if each.checkpoint is not None and each.checkpoint.id == given.id]
+    elif weights is not None:
+        # One that leaves the KV cache alone before one that declares it FP8.
+        wanted = sorted((each for each in choices if each.weights == weights), key=_declares)
     else:
         wanted = [each for each in choices if each.how == "native"]
     if not wanted:
         known = " | ".join(sorted({each.weights for each in choices}))
         raise InputError(Fault(f"no {weights} weights for {model.id}", key="weights", expected=known))
-    return model, wanted[0]
+    return served_with(model, wanted[0]), wanted[0]
+
+
+def _declares(choice: WeightChoice) -> bool:
+    return choice.checkpoint is not None and choice.checkpoint.kv_declared is not None

@@ -92,7 +92,7 @@ def _card(
     asked = [("engine", ""), ("dtype", "fp16" if model.native == "fp16" else "bf16")]
     asked += [("attention", what) for what in _attention_kinds(model)]
     asked += [("weights", what) for what in _weight_kinds(model, weights, quantisation)]
-    asked.append(("kv", "fp8" if "fp8" in (kv_dtype, _declared_kv(model, quantisation, kv_dtype)) else "auto"))
+    asked.append(("kv", "fp8" if "fp8" in (kv_dtype, _declared_kv(model, kv_dtype)) else "auto"))
     rows = []
     for topic, what in asked:
         row = support(topic, what, gpu, version)
@@ -150,9 +150,9 @@ def _flashinfer_refusal(model: Model, gpu: Gpu) -> Verdict | None:
     return None
 
 
-def _declared_kv(model: Model, quantisation: Quantisation | None, kv_dtype: str) -> str | None:
-    """The KV dtype that `auto` becomes: what the native checkpoint declares, if that is what runs."""
-    return model.kv_declared if kv_dtype == "auto" and quantisation == model.quantisation else None
+def _declared_kv(model: Model, kv_dtype: str) -> str | None:
+    """The KV dtype that `auto` becomes: what the checkpoint that runs declares."""
+    return model.kv_declared if kv_dtype == "auto" else None
 
 
 def _weight_kinds(model: Model, weights: str, quantisation: Quantisation | None) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from recommender.catalog.models import Checkpoint, Model, Quantisation
@@ -142,6 +142,14 @@ def weight_choices(model: Model, checkpoints: Iterable[Checkpoint], engine_versi
         choices.append(_online(engine_version))
     choices += [_to_make(word) for word in ("int4", "nvfp4") if word not in words]
     return tuple(sorted(choices, key=_order))
+
+
+def served_with(model: Model, choice: WeightChoice) -> Model:
+    """The model as these weights serve it: the KV dtype that `auto` means is what their repository declares."""
+    declared = choice.checkpoint.kv_declared if choice.checkpoint is not None else None
+    if declared is None and choice.how == "native":
+        declared = model.kv_declared
+    return model if declared == model.kv_declared else replace(model, kv_declared=declared)
 
 
 def load_peak_bytes(model: Model, choice: WeightChoice, engine_version: str, *, tp: int = 1, pp: int = 1) -> int:
