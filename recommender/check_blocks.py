@@ -1,4 +1,4 @@
-"""KV blocks that the requests of one engine need, worked out for that engine alone: what the search reads off tables."""
+"""KV blocks that the requests of one engine need, worked out for it alone: what the search reads off tables."""
 
 from __future__ import annotations
 

@@ -4,22 +4,39 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from recommender.memory.calibration import calibration_of
-from recommender.scenario import Cap, Limits, OwnCards, Scenario, Search, Sla, Workload
-from recommender.scenario_file.forms import RUNGS, AdjustmentsForm, Form, LimitsForm, ScenarioForm
-from recommender.workload.lengths import Lengths
+from recommender.scenario import Cap, Limits, LogFile, OwnCards, Scenario, Search, Sla, Workload
+from recommender.scenario_file.forms import (
+    RUNGS,
+    AdjustmentsForm,
+    Form,
+    LimitsForm,
+    RateForm,
+    ScenarioForm,
+    StepForm,
+    WorkloadForm,
+)
+from recommender.scenario_file.sizing import default_mode
+from recommender.workload.lengths import Lengths, asking
+from recommender.workload.replica import StepTime
+
+if TYPE_CHECKING:
+    from recommender.workload.prefix import SharedPrefix
+    from recommender.workload.rate import Rate
 
 
 def scenario_from_form(form: ScenarioForm, lengths: Lengths, name: str, base_dir: Path) -> Scenario:
     """The scenario, its defaults listed; paths are taken from `base_dir`."""
+    mode = form.sizing.mode or default_mode(form.workload.lengths, form.memory_model)
     return Scenario(
         name=name,
         model=form.model,
-        workload=Workload(form.workload.concurrency, lengths),
-        sizing=form.sizing.mode,
+        workload=_workload(form.workload, lengths, base_dir),
+        sizing=mode,
         epsilon=form.sizing.epsilon,
+        step_time=_step_time(form.sizing.step_ms),
         sla=Sla(form.sla.served_share),
         search=Search(**{key: getattr(form.search, key) for key in type(form.search).model_fields}),
         limits=_limits(form.limits),
@@ -38,8 +55,48 @@ def scenario_from_form(form: ScenarioForm, lengths: Lengths, name: str, base_dir
         as_of=form.as_of,
         group_by=form.group_by,
         catalog_overlays=tuple(str(base_dir / path) for path in form.catalog),
-        defaults=tuple(_defaults(form)),
+        defaults=tuple((key, mode if key == "sizing.mode" else value) for key, value in _listed(form, mode)),
     )
+
+
+def _workload(form: WorkloadForm, lengths: Lengths, base_dir: Path) -> Workload:
+    rate = form.rate_per_s
+    return Workload(
+        concurrency=form.concurrency,
+        lengths=lengths if form.max_tokens is None else asking(lengths, form.max_tokens),
+        rate=None if rate is None else _rate(rate),
+        request_s=None if rate is None or rate.request_s is None else float(rate.request_s),
+        shared_prefix=_prefix(form),
+        log=_log(form.lengths.get("trace"), base_dir),
+    )
+
+
+def _rate(form: RateForm) -> Rate:
+    from recommender.workload.rate import Rate
+
+    peak = None if form.peak_factor is None else float(form.peak_factor)
+    return Rate(float(form.value), peak, tuple(map(float, form.hourly)))
+
+
+def _prefix(form: WorkloadForm) -> SharedPrefix | None:
+    if form.shared_prefix is None:
+        return None
+    from recommender.workload.prefix import SharedPrefix
+
+    return SharedPrefix(form.shared_prefix.tokens, float(form.shared_prefix.share))
+
+
+def _log(trace: Any, base_dir: Path) -> LogFile | None:
+    """The file behind `lengths: {trace: ...}`."""
+    if trace is None:
+        return None
+    block = trace if isinstance(trace, dict) else {"path": trace}
+    columns = tuple(sorted((role, str(column)) for role, column in (block.get("columns") or {}).items()))
+    return LogFile(base_dir / str(block["path"]), columns, block.get("timestamp_unit"))
+
+
+def _step_time(form: StepForm) -> StepTime:
+    return StepTime(*(float(each / 1000) for each in (form.base, form.per_decode, form.per_prompt_token)))
 
 
 def _limits(form: LimitsForm) -> Limits:
@@ -55,6 +112,16 @@ def _forbidden(form: AdjustmentsForm) -> frozenset[str]:
     if form.allow is not None:
         return frozenset(RUNGS) - frozenset(form.allow)
     return frozenset(form.forbid or ())
+
+
+def _listed(form: ScenarioForm, mode: str) -> Iterable[tuple[str, Any]]:
+    """The defaults that have a say in the answer: step times only where something is timed."""
+    rate = form.workload.rate_per_s
+    timed = mode == "trace_replay" or (rate is not None and rate.request_s is None)
+    for key, value in _defaults(form):
+        unused = key.startswith("workload.") and value in (None, [])
+        if not unused and (timed or not key.startswith("sizing.step_ms.")):
+            yield key, value
 
 
 def _defaults(form: Form, prefix: str = "") -> Iterable[tuple[str, Any]]:

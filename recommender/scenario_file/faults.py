@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, get_args, get_origin
+from typing import Any, get_args
 
 from pydantic import ValidationError
 
@@ -73,9 +73,11 @@ def _form_at(trail: Trail) -> type[Form]:
 
 
 def _inner_form(annotation: Any) -> type[Form] | None:
-    """The form that a key holds, directly or in a list."""
-    inner = get_args(annotation)[0] if get_origin(annotation) is list else annotation
-    return inner if isinstance(inner, type) and issubclass(inner, Form) else None
+    """The form that a key holds, directly, in a list, or as one of what it may be."""
+    for inner in get_args(annotation) or (annotation,):
+        if isinstance(inner, type) and issubclass(inner, Form):
+            return inner
+    return None
 
 
 def scenario_keys(form: type[Form] = ScenarioForm, prefix: str = "") -> tuple[str, ...]:

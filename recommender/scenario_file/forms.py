@@ -6,11 +6,24 @@ from datetime import date
 from decimal import Decimal
 from typing import Annotated, Any
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from recommender.catalog.offers import MARKETS, SEGMENTS
 from recommender.scenario import ENGINE_VERSION, Search
-from recommender.scenario_file.values import Day, Many, Money, Name, Number, Switch, Tokens, Version, Whole, Word
+from recommender.scenario_file.values import (
+    Day,
+    Many,
+    Money,
+    Name,
+    Number,
+    Profile,
+    Switch,
+    Tokens,
+    Version,
+    Whole,
+    Word,
+)
+from recommender.workload.lengths import MAXIMUM_TOKENS
 
 WEIGHTS = ("bf16", "fp16", "fp8", "int8", "int4", "nvfp4", "mxfp4")
 RUNGS = ("max_model_len", "kv_dtype", "weights", "gpus")
@@ -31,22 +44,70 @@ class Form(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
 
+class RateForm(Form):
+    """Requests that arrive at random, instead of a number at once."""
+
+    value: Annotated[Decimal, Number("0", "1000000", "requests a second", above=True)]
+    """Requests a second on average."""
+    peak_factor: Annotated[Decimal | None, Number("1", "1000", "a factor")] = None
+    """The busiest minute over the average; absent: from hourly and the log's own peaks, else 2.5."""
+    hourly: Annotated[tuple[Decimal, ...], Profile()] = ()
+    """Multipliers of the rate by the hour of a day (24) or a week (168)."""
+    request_s: Annotated[Decimal | None, Number("0", "1000000", "seconds", above=True)] = None
+    """Seconds a request takes at the busiest minute; absent: from sizing.step_ms."""
+
+
+class PrefixForm(Form):
+    """A system prompt that requests share."""
+
+    tokens: Annotated[int, Tokens(high=MAXIMUM_TOKENS)]
+    """Its length."""
+    share: Annotated[Decimal, Number("0", "1", "a share", above=True)] = Decimal(1)
+    """The share of the requests that begin with it."""
+
+
+def _rate(value: Any) -> Any:
+    """A rate written as a plain number."""
+    return {"value": value} if isinstance(value, int | Decimal) and not isinstance(value, bool) else value
+
+
 class WorkloadForm(Form):
     """What is asked of the model."""
 
-    concurrency: Annotated[int, Whole(1, 10**7)]
-    """Requests at once."""
+    concurrency: Annotated[int | None, Whole(1, 10**7)] = None
+    """Requests at once; this or rate_per_s."""
+    rate_per_s: Annotated[RateForm | None, BeforeValidator(_rate, json_schema_input_type=RateForm | float | None)] = (
+        None
+    )
+    """Requests a second: a number, or a mapping."""
     lengths: Annotated[dict[str, Any], Field(json_schema_extra=_ONE_LENGTH_FORM)]
-    """How long the requests are: one of fixed, quantiles, histogram, parametric, preset, trace (a cell file)."""
+    """How long they are: one of fixed, quantiles, histogram, parametric, preset, trace, prometheus."""
+    max_tokens: Annotated[int | None, Tokens(high=MAXIMUM_TOKENS)] = None
+    """What every client asks for: prompt + max_tokens must fit max_model_len."""
+    shared_prefix: PrefixForm | None = None
+    """A system prompt that requests share; held once."""
+
+
+class StepForm(Form):
+    """Milliseconds of an engine step: assumed for rates and replays until serving speed is modelled."""
+
+    base: Annotated[Decimal, Number("0", "100000", "milliseconds", above=True)] = Decimal("20")
+    """Of any step."""
+    per_decode: Annotated[Decimal, Number("0", "1000", "milliseconds")] = Decimal("0.1")
+    """More for each request that decodes."""
+    per_prompt_token: Annotated[Decimal, Number("0", "1000", "milliseconds")] = Decimal("0.05")
+    """More for each prompt token computed."""
 
 
 class SizingForm(Form):
-    """How concurrency becomes a need of KV cache."""
+    """How requests become a need of KV cache."""
 
-    mode: Annotated[str, Word(("worst_case", "statistical", "trace_replay"))] = "worst_case"
-    """Must be written where lengths are a distribution."""
+    mode: Annotated[str | None, Word(("worst_case", "statistical", "trace_replay"))] = None
+    """Absent: worst_case for fixed lengths, statistical for a distribution."""
     epsilon: Annotated[Decimal, Number("0", "0.5", "a risk", above=True)] = Decimal("0.01")
-    """The risk that statistical sizing takes."""
+    """The share of the engine's steps that may need more than there is."""
+    step_ms: StepForm = Field(default_factory=StepForm)
+    """Times of an engine step in milliseconds, for rates and replays."""
 
 
 class SlaForm(Form):

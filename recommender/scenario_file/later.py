@@ -11,10 +11,6 @@ _SPREAD = "nothing: data-parallel attention and spread experts are always tried 
 
 LATER_KEYS = {
     "workloads": "`workload`, one model a scenario",
-    "workload.rate_per_s": _CONCURRENCY,
-    "workload.shared_prefix": "lengths that include the prefix",
-    "workload.lengths.prometheus": "quantiles, histogram or a cell file",
-    "workload.max_tokens": "lengths whose outputs are already cut",
     "sla.ttft_ms": _SPEED,
     "sla.tpot_ms": _SPEED,
     "sla.percentile": _SPEED,
@@ -25,7 +21,6 @@ LATER_KEYS = {
     "search.ep": _SPREAD,
 }
 LATER_VALUES = {
-    ("sizing", "mode"): (("statistical", "trace_replay"), "worst_case"),
     ("engine",): (("sglang", "tensorrt-llm"), "vllm"),
     ("speed",): (("model",), "ignore"),
 }

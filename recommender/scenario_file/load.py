@@ -104,6 +104,9 @@ def _lengths(document: Document, base_dir: Path, catalog: Catalog | None) -> tup
     later = [later_key_fault(document, (*_LENGTHS, word)) for word in form] if isinstance(form, dict) else []
     if not isinstance(form, dict) or any(later):
         return None, [fault for fault in later if fault]
+    if "max_tokens" in form:
+        trail: Trail = (*_LENGTHS, "max_tokens")
+        return None, [document.fault(trail, "stands beside lengths, not in them", suggestion="workload.max_tokens")]
     trace_lookup = None if catalog is None else lambda name: catalog.trace(name).lengths()
     try:
         return lengths_from_form(_with_floats(form), base_dir, trace_lookup=trace_lookup, key="workload.lengths"), ()

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 from recommender.errors import Fault
 from recommender.scenario_file.document import Document, Trail
+from recommender.scenario_file.sizing import sizing_faults
 
 
 def rule_faults(document: Document) -> dict[Trail, Fault]:
     """The faults between keys."""
-    faults: dict[Trail, Fault] = {}
-    form, sizing = document.at(("workload", "lengths")), document.at(("sizing", "mode"))
-    if isinstance(form, dict) and form and "fixed" not in form and sizing is None:
-        what = "must be written where lengths are a distribution"
-        faults["sizing",] = document.fault(("sizing",), what, expected="sizing: {mode: worst_case}")
-    if document.at(("sizing", "epsilon")) is not None and sizing in (None, "worst_case"):
-        trail: Trail = ("sizing", "epsilon")
-        faults[trail] = document.fault(
-            trail, "has no effect: sizing for the worst case takes no risk", expected="no epsilon"
-        )
+    faults = sizing_faults(document)
     if document.at(("adjustments", "allow")) is not None and document.at(("adjustments", "forbid")) is not None:
-        trail = ("adjustments", "forbid")
+        trail: Trail = ("adjustments", "forbid")
         faults[trail] = document.fault(trail, "stands beside allow", expected="one of the two")
     return faults | _hardware_faults(document)
 

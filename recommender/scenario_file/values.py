@@ -123,6 +123,29 @@ class Number(Value):
 
 
 @dataclass(frozen=True)
+class Profile(Value):
+    """Multipliers by the hour of a day or a week."""
+
+    hours: tuple[int, ...] = (24, 168)
+
+    def read(self, value: Any) -> tuple[Decimal, ...]:
+        """The multipliers."""
+        expected = f"{' or '.join(map(str, self.hours))} numbers from 0, not all 0"
+        if not isinstance(value, list) or len(value) not in self.hours:
+            refuse(value, expected)
+        for number in value:
+            if not isinstance(number, int | Decimal) or isinstance(number, bool) or number < 0:
+                refuse(number, expected)
+        if not any(value):
+            refuse(value, expected)
+        return tuple(Decimal(number) for number in value)
+
+    def schema(self) -> dict[str, Any]:
+        """A list of numbers."""
+        return {"type": "array", "items": {"type": "number", "minimum": 0}, "format": "24 or 168 numbers"}
+
+
+@dataclass(frozen=True)
 class Money(Number):
     """Dollars, exact to a micro-dollar."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 from recommender.errors import Fault, InputError
@@ -52,7 +53,7 @@ class Service:
             raise InputError(Fault(what, key="workload.rate_per_s"))
         uneven = rate_per_s * step.per_prompt_token_s**2 * self.prompt_tokens_squared / (1 - prompts_busy**2)
         longer = step.per_prompt_token_s * self.prompt_tokens + prompts_busy * uneven
-        prompts_s = uneven / 2 + longer * (1 - prompts_busy ** (steps - 0.5)) / idle
+        prompts_s = uneven / 2 + longer * (1 - math.pow(prompts_busy, steps - 0.5)) / idle
         return rate_per_s * (steps * step.base_s / idle + prompts_s) / (1 - decodes_busy)
 
     def rate_per_s(self, in_flight: float) -> float:
