@@ -12,8 +12,8 @@ def test_answer_alternative_and_what_was_left_out_in_one_sentence() -> None:
     assert said == (
         "The cheapest set-up is 2 H100-SXM (1 x hyperstack n3-H100x2 in CANADA-1), 1 replica of tp 2, fp8 weights and "
         "fp8 KV cache for $4.58 an hour ($3,343 a month); with quality untouched it is 4 H100-SXM (1 x hyperstack "
-        "n3-H100x4 in CANADA-1), $3,343 more a month; left out by default: spot prices (from $2.10 an hour) and "
-        "marketplace offers (no set-up)."
+        "n3-H100x4 in CANADA-1), $3,343 more a month; left out by default, and cheaper: spot prices (from $2.10 an "
+        "hour); left out by default, and no cheaper: marketplace offers."
     )
 
 

@@ -12,6 +12,7 @@ import pytest
 from recommender.answer import budget, ladder, recommend, shipped_catalog
 from recommender.catalog.catalog import Catalog
 from recommender.catalog.offers import Offer
+from recommender.errors import InputError
 from recommender.scenario import Cap, Limits, OwnCards, Scenario, Search, Workload
 from recommender.search.plan import Plan, Recommendation
 from recommender.workload.lengths import Cell, Lengths
@@ -262,3 +263,55 @@ def test_fewer_batched_tokens_only_where_asked() -> None:
     assert fewer.replicas[0].max_num_batched_tokens == 2048
     assert fewer.adjustments[0].name == "max_num_batched_tokens"
     assert fewer.quality_untouched
+
+
+def test_group_by_keeps_the_optimum_and_the_best_of_each() -> None:
+    """The optimum mixes cards: a list of the best of each card alone may not claim its own first as the bound."""
+    offers = [offer("H100-SXM", 1, "3"), offer("L40S", 1, "0.9"), offer("RTX4090", 1, "0.5")]
+    native = Search(weights=("bf16",), kv_dtypes=("auto",))
+    plain = recommend(ask(80, 8192, "llama-3.1-8b", search=native), catalog(*offers))
+    for limits in (Limits(), Limits(watts=10**6)):
+        asked = ask(80, 8192, "llama-3.1-8b", search=native, group_by="gpu", limits=limits)
+        answer = recommend(asked, catalog(*offers))
+        assert answer.certificate.bound_micro_usd_per_hour == cost(answer) == cost(plain)
+        alone = [{each.gpu for each in plan.offers} for plan in answer.plans]
+        assert [cards for cards in alone if len(cards) == 1] != []
+        assert len({frozenset(cards) for cards in alone}) == len(alone)
+
+
+def test_left_out_counts_what_the_widened_search_would_choose() -> None:
+    offers = [offer("H100-SXM", 1, "3"), offer("L40S", 1, "1.9", "a", prices={"spot": 1_900_000})]
+    asked = ask(58, 8192, "llama-3.1-8b", search=Search(weights=("bf16",), kv_dtypes=("auto",)))
+    answer = recommend(asked, catalog(*offers))
+    spot = next(each for each in answer.left_out if each.what == "spot prices")
+    widened = recommend(replace(asked, search=replace(asked.search, markets=("on_demand", "spot"))), catalog(*offers))
+    assert spot.cheapest_micro_usd_per_hour == cost(widened)
+    assert (cost(widened) or 0) < (cost(answer) or 0)
+
+
+def test_own_cards_listed_twice_are_counted_together() -> None:
+    twice = (OwnCards("L40S", 1, 1), OwnCards("L40S", 1, 1))
+    once = (OwnCards("L40S", 1, 2),)
+    lists = [recommend(ask(40, 8192, "llama-3.1-8b", hardware=own), catalog(*H100)).plans for own in (twice, once)]
+    assert [shape(plan) for plan in lists[0]] == [shape(plan) for plan in lists[1]]
+    assert lists[0]
+
+
+def test_an_unknown_price_of_own_cards_is_never_zero() -> None:
+    mixed = (OwnCards("L4", 1, 20, Decimal(1)), OwnCards("A10", 1, 20))
+    with pytest.raises(InputError, match="some own cards have a price"):
+        recommend(ask(20, hardware=mixed), catalog(*H100))
+    with pytest.raises(InputError, match="budget needs prices"):
+        recommend(ask(20, hardware=mixed[1:], limits=Limits(usd_per_month=Decimal(1))), catalog(*H100))
+
+
+def test_requests_that_are_all_too_long_are_not_served() -> None:
+    answer = recommend(ask(5, 200_000, "llama-3.1-8b"), catalog(*H100))
+    assert (answer.status, answer.plans) == ("infeasible", ())
+    assert "131,072" in answer.refusals[0].reason
+
+
+def test_a_zero_quota_is_refused_at_once() -> None:
+    answer = recommend(ask(limits=Limits(caps=(Cap(0, "instances", "stock"),))), shipped_catalog())
+    assert answer.status == "infeasible"
+    assert any("1 instead of 0" in (refusal.change or "") for refusal in answer.refusals)
