@@ -143,6 +143,7 @@ def _check(replica: Replica, memory_model: str) -> None:
         value = getattr(replica, name)
         if value is not None and value < 1:
             faults.append(Fault(f"{value} is not a count", key=name, expected="at least 1"))
+    faults += _expert_faults(replica)
     share = replica.gpu_memory_utilization
     if share is not None and not 0 < share <= 1:
         faults.append(
@@ -152,3 +153,14 @@ def _check(replica: Replica, memory_model: str) -> None:
         faults.append(Fault(f"nobody stated what the engine sees of a {replica.gpu.name}'s memory", key="gpu"))
     if faults:
         raise InputError(faults)
+
+
+def _expert_faults(replica: Replica) -> list[Fault]:
+    """Experts are spread over all GPUs of a stage or not at all (vLLM config/parallel.py): nothing between."""
+    everywhere = replica.tp * replica.dp
+    if replica.ep in (1, everywhere) and (replica.ep <= 1 or replica.model.experts):
+        return []
+    if not replica.model.experts:
+        return [Fault(f"{replica.ep}: {replica.model.id} has no experts to spread", key="ep", expected="1")]
+    what = f"{replica.ep}: experts are spread over all tp x dp GPUs, or not at all"
+    return [Fault(what, key="ep", expected=" | ".join(dict.fromkeys(("1", str(everywhere)))))]

@@ -207,3 +207,20 @@ def test_the_same_question_gives_the_same_answer(fit: Fitting) -> None:
     assert fit("llama-3.1-70b", "H100-SXM", weights="fp8", **asked) == fit(
         "llama-3.1-70b", "H100-SXM", weights="fp8", **asked
     )
+
+
+@pytest.mark.parametrize(
+    ("model", "ep", "expected"),
+    [("Qwen/Qwen3-30B-A3B", 2, "1 | 8"), ("Qwen/Qwen3-30B-A3B", 16, "1 | 8"), ("llama-3.1-8b", 8, "1")],
+)
+def test_experts_are_spread_over_every_gpu_of_a_stage_or_not_at_all(
+    fit: Fitting, model: str, ep: int, expected: str
+) -> None:
+    with pytest.raises(InputError) as refused:
+        fit(model, "H100-SXM", tp=4, dp=2, ep=ep, max_model_len=4096)
+    assert [(fault.key, fault.expected) for fault in refused.value.faults] == [("ep", expected)]
+
+
+@pytest.mark.parametrize("ep", [1, 8])
+def test_spread_experts_and_whole_ones_both_start(fit: Fitting, ep: int) -> None:
+    assert fit("Qwen/Qwen3-30B-A3B", "H100-SXM", tp=4, dp=2, ep=ep, max_model_len=4096).starts
