@@ -12,6 +12,7 @@ from recommender.errors import nearest
 
 _LONGEST = 6  # words of a name
 _MEANT = 0.65  # likeness from which a suggestion helps rather than puzzles
+_PLAIN = re.compile(r"[a-z0-9]+(?:[-._/][a-z0-9]+)*")  # a sign before or behind a word is no part of a name
 _PROVIDERS = {
     "amazon": "aws",
     "googlecloud": "gcp",
@@ -52,7 +53,7 @@ class Names:
             return "regions", (self._regions[words[place]],), 1
         for length in range(min(_LONGEST, len(words) - place), 0, -1):
             run = words[place : place + length]
-            if "," in run or (length > 1 and len(run[0]) == 1):  # "a 100" is no A100
+            if not all(map(_PLAIN.fullmatch, run)) or (length > 1 and len(run[0]) == 1):  # "a 100" is no A100
                 continue
             for kind, names in self._kinds:
                 found = next((names[key] for key in _spellings(kind, folded("".join(run))) if key in names), None)
@@ -62,8 +63,12 @@ class Names:
 
     def nearest(self, words: str) -> str | None:
         """The nearest name of any kind, where one is near enough to be meant."""
+        words = re.sub(r"[^\w\s./-]", "", words)
         near = nearest(words, self._written)
-        return near[0] if near and SequenceMatcher(None, words, near[0].casefold()).ratio() >= _MEANT else None
+        meant = near and (
+            near[0].casefold().startswith(words) or SequenceMatcher(None, words, near[0].casefold()).ratio() >= _MEANT
+        )
+        return near[0] if meant else None
 
 
 def _spellings(kind: str, key: str) -> Iterable[str]:

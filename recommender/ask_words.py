@@ -22,18 +22,31 @@ _FILLERS = """
     instances hardware gpu gpus card cards cloud provider cheapest cheap best lowest cost costs price priced affordable
     optimal possible model models llm llms inference vllm engine chatbot api app application service request requests
     token tokens length lengths long each context window user users concurrent concurrency only just some about around
-    roughly approximately x per-request total ideally currently much many budget
+    roughly approximately per-request total currently much many budget
 """
 FILLERS = frozenset(_FILLERS.split())
 
+_INVERTERS = """
+    no not non none nothing without except excluding exclude excluded banned forbidden unwanted avoid never neither nor
+    but than instead rather minus other unlike don't dont doesn't can't cannot won't isn't aren't shouldn't over above
+    more least min minimum beyond
+"""
+INVERTERS = frozenset(_INVERTERS.split())
+"""Words that may turn round what stands beside them: nothing beside one is kept where it is not understood itself."""
+
+UPPER_LIMIT = "an upper limit, such as 'under $20/h' or 'at most 4 GPUs'"
 HINTS = (
     (r"\b(rps|qps|per second|per minute|a second|a minute|/s|/min|req)\b", "requests at once, such as '50 concurrent'"),
     (r"\b(ttft|tpot|latency|fast|fastest|faster|quick|ms|milliseconds?|seconds?|throughput)\b", "no speed target yet"),
     (r"\b(own|have|owned|existing|premises)\b", "`hardware:` in a scenario file"),
-    (r"\b(no|not|without|except|excluding|avoid|never|nor)\b", "what is wanted, instead of what is not"),
-    (r"\b(over|above|more|least|minimum|min)\b", "an upper limit, such as 'under $20/h'"),
+    (r"^(?:[-!~\u2260\u274c\u00ac]|!=)|<>", "words, such as 'not on aws'"),
+    (r"\b(no|not|without|except|excluding|avoid|never|nor|but)\b", "what is wanted, or 'not on' and a name"),
+    (r"[<>]|\b(over|above|more|least|minimum|min)\b", UPPER_LIMIT),
+    (r"\d[,_]\d", "a point before decimals, commas between thousands: 1.5 or 1,500"),
     (r"\b(europe|eu|us|usa|asia|germany|france|uk|canada|japan|india)\b", "a region's own name, such as us-east-1"),
     (r"\b(sglang|tensorrt|trt|tgi|ollama|llama\.cpp)\b", "vllm, the engine that is modelled"),
     (r"\b(average|mean|p\d\d|median|percentile|distribution)\b", "`lengths:` in a scenario file"),
+    (r"\b(ideally|prefer|preferably|preferred)\b", "a condition that must hold, or none"),
+    (r"[\u20ac\u00a3\u00a5]", "US dollars"),
     (r"\b(day|daily|hours?|weekly|month|months|year|years)\b", "a price such as '$20/h' or '$5000 a month'"),
 )

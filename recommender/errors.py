@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -58,6 +59,13 @@ class NotModelledError(InputError):
 
 
 def nearest(word: str, choices: Iterable[str], count: int = 1) -> list[str]:
-    """The `count` choices nearest to `word`, compared without case, best first; empty where none is near."""
+    """The `count` choices nearest to `word`, compared without case, best first; empty where none is near.
+
+    One that begins with the word, or has it among its parts, is nearer than one that is merely spelled alike.
+    """
     by_folded = {choice.casefold(): choice for choice in choices}
-    return [by_folded[hit] for hit in difflib.get_close_matches(word.casefold(), list(by_folded), n=count, cutoff=0.5)]
+    folded = word.casefold()
+    begin = [each for each in by_folded if len(folded) > 1 and each.startswith(folded)]
+    parts = [each for each in by_folded if len(folded) > 1 and folded in re.split(r"[-_./ ]", each)]
+    close = difflib.get_close_matches(folded, list(by_folded), n=count, cutoff=0.5)
+    return [by_folded[hit] for hit in list(dict.fromkeys([*begin, *parts, *close]))[:count]]

@@ -15,7 +15,8 @@ HOURS_PER_MONTH = 730
 HOURS_PER_YEAR = 8760
 MICRO = 10**6
 
-_TOKENS = re.compile(r"(\d+(?:\.\d+)?)\s*([kKmM]?)")
+_DECIMAL = re.compile(r"(?:[0-9]+|[1-9][0-9]{0,2}(?:(?:,[0-9]{3})+|(?:_[0-9]{3})+))(?:\.[0-9]+)?")
+_TOKENS = re.compile(r"(.*?)\s*([kKmM]?)")
 _SCALE = {"": 1, "k": 1024, "m": 1024**2}
 
 
@@ -29,14 +30,21 @@ def round_up(value: int, multiple: int) -> int:
     return ceil_div(value, multiple) * multiple
 
 
+def parse_decimal(text: str) -> Decimal:
+    """A number with a point before its decimals; `1,500` is grouped in threes, `1,5` is refused. Raises ValueError."""
+    if _DECIMAL.fullmatch(text) is None:
+        raise ValueError(f"{text!r} is not a number such as 1500, 1,500 or 1.5")
+    return Decimal(text.replace(",", "").replace("_", ""))
+
+
 def parse_tokens(text: str | int) -> int:
     """Tokens from `8192`, `"8K"` or `"128k"` (K and k are 1,024, M is 1,048,576). Raises ValueError."""
     if isinstance(text, int) and not isinstance(text, bool):
         return text
-    match = _TOKENS.fullmatch(str(text).strip().replace(",", "").replace("_", ""))
-    if match is None:
+    match = _TOKENS.fullmatch(str(text).strip())
+    if match is None or _DECIMAL.fullmatch(match[1]) is None:
         raise ValueError(f"{text!r} is not a number of tokens such as 8192, 8K or 128k")
-    tokens = Decimal(match[1]) * _SCALE[match[2].lower()]
+    tokens = parse_decimal(match[1]) * _SCALE[match[2].lower()]
     if tokens != int(tokens):
         raise ValueError(f"{text!r} is not a whole number of tokens")
     return int(tokens)

@@ -45,6 +45,19 @@ def percent(share: Decimal) -> str:
     return f"{(share * 100).quantize(Decimal(1), ROUND_HALF_UP):+} %"
 
 
+def plural(count: int, noun: str) -> str:
+    """A count with its noun: `1 request`, `2,048 requests`, `3 replicas`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def share_text(share: float) -> str:
+    """A share in per cent, never rounded to 0 or to 100 where it is not: `99.9 %`."""
+    text = f"{100 * share:.2f}"
+    if (text == "100.00" and share < 1) or (text == "0.00" and share > 0):
+        text = f"{100 * share:.6g}"
+    return f"{text.rstrip('0').rstrip('.') if '.' in text else text} %"
+
+
 def joined(items: Iterable[str]) -> str:
     """`a, b and c`."""
     *first, last = items
