@@ -31,7 +31,7 @@ def recommend(scenario: Scenario, catalog: Catalog | None = None) -> Recommendat
 
 
 def budget(scenario: Scenario, usd_per_month: Decimal, catalog: Catalog | None = None) -> Recommendation:
-    """The answer for the largest concurrency that so many dollars a month (of 730 hours) buy.
+    """The answer for the largest concurrency (or rate) that so many dollars a month (of 730 hours) buy.
 
     Where they buy none, the answer for one request, infeasible, with its reasons.
     """
@@ -43,7 +43,7 @@ def budget(scenario: Scenario, usd_per_month: Decimal, catalog: Catalog | None =
     scenario = replace(scenario, limits=replace(scenario.limits, usd_per_month=usd_per_month))
     asked = look_up(scenario, catalog, UNBOUNDED)
     most, proven = largest_concurrency(asked.problem(asked.columns))
-    answer = recommend(replace(scenario, workload=replace(scenario.workload, concurrency=max(1, most))), catalog)
+    answer = recommend(replace(scenario, workload=asked.load.asking(scenario.workload, max(1, most))), catalog)
     if not proven:
         note = "the largest concurrency is not proven: the solver's limit was reached"
         answer = replace(answer, warnings=(*answer.warnings, note))

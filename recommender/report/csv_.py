@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from recommender.report.json_ import decimal_text, plain
+from recommender.report.sizing import COLUMNS, sizing_cells
 from recommender.search.plan import Plan, Recommendation
 from recommender.units import usd, usd_per_month
 
@@ -66,6 +67,7 @@ ANSWER_HEAD = (
     "output_tokens_per_s_upper_bound",
     "launch",
     "warnings",
+    *COLUMNS,
 )
 
 
@@ -79,7 +81,7 @@ def _rows(answer: Recommendation) -> Iterable[dict[str, Any]]:
     if not answer.plans:
         yield about
     for plan in answer.plans:
-        yield about | _plan(plan)
+        yield about | _plan(plan) | sizing_cells(answer, plan)
 
 
 def _plan(plan: Plan) -> dict[str, Any]:

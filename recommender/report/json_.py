@@ -10,7 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from recommender.memory.fit import Fit
-from recommender.search.plan import Certificate, LeftOut, Plan, Purchase, Recommendation, ReplicaGroup
+from recommender.search.plan import Certificate, LeftOut, Plan, Purchase, Recommendation, ReplicaGroup, Sizing
 from recommender.units import usd, usd_per_month
 
 SCHEMA_VERSION = 1
@@ -76,6 +76,7 @@ def answer_record(answer: Recommendation) -> dict[str, Any]:
         "defaults": dict(answer.defaults),
         "catalog": plain(answer.catalog),
         "warnings": list(answer.warnings),
+        "sizing": _sizing(answer.sizing),
     }
 
 
@@ -115,6 +116,16 @@ def _certificate(certificate: Certificate) -> dict[str, Any]:
         "deterministic_time": certificate.deterministic_time,
         "plans_proven": certificate.plans_proven,
     }
+
+
+def _sizing(sizing: Sizing | None) -> dict[str, Any] | None:
+    if sizing is None:
+        return None
+    record: dict[str, Any] = plain(sizing)
+    for kind in ("statistical", "worst_case"):
+        record[f"{kind}_usd_per_hour"] = _money(record.pop(f"{kind}_micro_usd_per_hour"))
+    saved = sizing.saved_micro_usd_per_hour
+    return {**record, "saved_usd_per_month": None if saved is None else usd_per_month(saved)}
 
 
 def _plan(plan: Plan | None) -> dict[str, Any] | None:

@@ -8,6 +8,7 @@ from recommender.report.grid import grid, page, paragraph
 from recommender.report.json_ import SCHEMA_VERSION, plain
 from recommender.report.words import hourly
 from recommender.search.ladder import Ladder, Step
+from recommender.search.rung_one import LengthRung
 from recommender.units import usd
 
 _HEAD = ("rung", "adjustment", "GPUs", "tp x n", "weights", "KV", "max len", "KV tokens", "requests", "$/hour", "")
@@ -16,18 +17,37 @@ _LEFT = frozenset({1, 4, 5, 10})
 
 def ladder_page(ladder: Ladder) -> str:
     """The rungs, and under them what each costs besides money."""
-    title = f"{ladder.model} on {ladder.gpu}: {ladder.concurrency:,} requests at once, the cheapest adjustment first"
-    rows = [_row(step, ladder.concurrency) for step in ladder.steps]
+    title = f"{ladder.model} on {ladder.gpu}: {ladder.asked}, the cheapest adjustment first"
+    rows = [_row(step) for step in ladder.steps]
     costs = [
         line
         for step in ladder.steps
         if step.change
         for line in paragraph(f"{step.rung} {step.name.replace('_', '-')} {step.change}: {step.cost}", "- ")
     ]
-    return page([paragraph(title), grid(_HEAD, rows, _LEFT), costs, paragraph(_conclusion(ladder))])
+    saved = paragraph(_length_rung(ladder.length_rung)) if ladder.length_rung else []
+    return page([paragraph(title), grid(_HEAD, rows, _LEFT), costs, saved, paragraph(_conclusion(ladder))])
 
 
-def _row(step: Step, wanted: int) -> tuple[str, ...]:
+def _length_rung(rung: LengthRung) -> str:
+    """Rung 1 as the comparison of two numbers, and what it takes off the need."""
+    reach = "not even at that do all fit here"
+    if rung.holds_up_to is not None:
+        reach = f"up to {rung.holds_up_to:,} all would still fit here"
+    worst = f"In the worst case it frees {_freed(rung.worst_case_tokens)}"
+    if rung.statistical_tokens is None:
+        real = ""
+    else:
+        real = f"; of what {rung.requests:,} requests in flight really need, {_freed(rung.statistical_tokens)}"
+    return f"Rung 1: {rung.shortest:,} is the least that serves the promised share; {reach}. {worst}{real}."
+
+
+def _freed(tokens: tuple[int, int]) -> str:
+    before, after = tokens
+    return f"{100 * (before - after) / before:.0f} % ({before:,} -> {after:,} tokens)"
+
+
+def _row(step: Step) -> tuple[str, ...]:
     return (
         str(step.rung),
         step.name.replace("_", "-"),
@@ -39,16 +59,16 @@ def _row(step: Step, wanted: int) -> tuple[str, ...]:
         f"{step.kv_cache_tokens:,}",
         f"{step.requests:,}",
         hourly(step.micro_usd_per_hour),
-        "serves" if step.feasible else f"{wanted - step.requests:,} short",
+        "serves" if step.feasible else f"{step.short.partition(' ')[0]} short",
     )
 
 
 def _conclusion(ladder: Ladder) -> str:
     served = next((step for step in ladder.steps if step.feasible), None)
     if served is None:
-        return f"No rung serves all {ladder.concurrency:,} requests at once on this GPU."
+        return f"No rung serves {ladder.asked} on this GPU."
     how = f"rung {served.rung} ({served.name.replace('_', '-')} {served.change})" if served.change else "no adjustment"
-    return f"The first that serves all {ladder.concurrency:,}: {how} on {served.gpus:,} GPUs."
+    return f"The first that serves {ladder.asked}: {how} on {served.gpus:,} GPUs."
 
 
 def ladder_record(ladder: Ladder) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from typing import Any
 from recommender.report.csv_ import flat_csv
 from recommender.report.grid import grid, page, paragraph
 from recommender.report.json_ import SCHEMA_VERSION, plain
+from recommender.report.words import share_text
 from recommender.workload.inflight import InFlight
 from recommender.workload.plot import plot
 from recommender.workload.summary import LengthsSummary, Spread, written
@@ -155,12 +156,4 @@ def need_in_words(need: InFlight) -> str:
 def _served(need: InFlight) -> str:
     shares = (need.served_share, need.truncated_share, need.refused_share)
     words = ("are served whole", "are cut", "are refused")
-    return ", ".join(f"{_exactly(share)} {word}" for share, word in zip(shares, words, strict=True))
-
-
-def _exactly(share: float) -> str:
-    """A share in per cent, never rounded to 0 or to 100 where it is not."""
-    text = f"{100 * share:.2f}"
-    if (text == "100.00" and share < 1) or (text == "0.00" and share > 0):
-        text = f"{100 * share:.6g}"
-    return f"{text.rstrip('0').rstrip('.') if '.' in text else text} %"
+    return ", ".join(f"{share_text(share)} {word}" for share, word in zip(shares, words, strict=True))

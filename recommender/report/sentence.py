@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from recommender.report.sizing import saving
 from recommender.report.words import bought, cards, dollars, joined, layout, monthly, per_hour_and_month, precision
 from recommender.search.plan import LeftOut, Plan, Recommendation
 
@@ -12,7 +13,13 @@ def sentence(answer: Recommendation) -> str:
     """One sentence; the parts of it stand between semicolons."""
     if not answer.plans:
         return _no_plan(answer)
-    parts = [_first(answer), *_fresh(answer), *_untouched(answer), *_left_out(answer)]
+    parts = [
+        _first(answer),
+        *_fresh(answer),
+        *_untouched(answer),
+        *saving(answer.sizing),
+        *_left_out(answer),
+    ]
     return "; ".join(parts) + "."
 
 

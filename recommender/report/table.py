@@ -9,6 +9,7 @@ from recommender.report.grid import WIDTH, grid, page, paragraph
 from recommender.report.launch import broken
 from recommender.report.memory import breakdown, holds
 from recommender.report.sentence import sentence
+from recommender.report.sizing import sizing_lines
 from recommender.report.words import (
     UNPRICED,
     bought,
@@ -66,6 +67,7 @@ def answer_page(answer: Recommendation) -> str:
         [*paragraph(answer.question), *paragraph(proof(answer))],
         plan_lines(answer.plans),
         paragraph(sentence(answer)),
+        sizing_lines(answer),
         _first_plan(answer),
         _others(answer),
         _refusals(answer.refusals),
@@ -152,14 +154,17 @@ def _first_plan(answer: Recommendation) -> list[str]:
     if not answer.plans:
         return []
     plan = answer.plans[0]
-    lines = [line for group in plan.replicas for line in [*_replica(group, plan), ""]]
+    most = answer.sizing.looked_at if answer.sizing else None
+    lines = [line for group in plan.replicas for line in [*_replica(group, plan, most), ""]]
     return [*lines, *_bullets("Before you rely on it", [*_steps(plan), *plan.warnings])]
 
 
-def _replica(group: ReplicaGroup, plan: Plan) -> list[str]:
+def _replica(group: ReplicaGroup, plan: Plan, most: int | None) -> list[str]:
     purchase = plan.offers[group.offer_index]
     each = " each" if group.count > 1 else ""
-    per = f"{group.concurrency:,} requests at once{each} ({_room(group)}); one more waits in the queue"
+    rate = "" if group.rate_per_s is None else f"{group.rate_per_s:,.4g} requests a second{each}, at most "
+    each = "" if rate else each
+    per = f"{rate}{group.concurrency:,} requests at once{each} ({_room(group, most)}); one more waits in the queue"
     replicas = f"{group.count} replica{'s' if group.count > 1 else ''} of {spread(group)}"
     title = f"Rank 1, {replicas} on {bought(purchase)}: {per}."
     longest = group.longest_max_model_len
@@ -174,10 +179,11 @@ def _replica(group: ReplicaGroup, plan: Plan) -> list[str]:
     ]
 
 
-def _room(group: ReplicaGroup) -> str:
-    """How many would fit, and how many at the low end of what the reserve may leave."""
+def _room(group: ReplicaGroup, most: int | None) -> str:
+    """How many would fit, and how many at the low end of what the reserve may leave; `most` is where looking ended."""
     sure = f", {group.capacity:,} at the low end" if group.capacity < group.expected_capacity else ""
-    return f"up to {group.expected_capacity:,} fit{sure}"
+    ended = most is not None and group.expected_capacity >= most * group.dp
+    return f"{'at least' if ended else 'up to'} {group.expected_capacity:,} fit{sure}"
 
 
 def _start(group: ReplicaGroup, gpus_per_instance: int) -> list[str]:

@@ -54,7 +54,7 @@ def share_text(share: float) -> str:
     """A share in per cent, never rounded to 0 or to 100 where it is not: `99.9 %`."""
     text = f"{100 * share:.2f}"
     if (text == "100.00" and share < 1) or (text == "0.00" and share > 0):
-        text = f"{100 * share:.6g}"
+        text = f"{100 * share:.10g}"
     return f"{text.rstrip('0').rstrip('.') if '.' in text else text} %"
 
 

@@ -11,6 +11,7 @@ from recommender.search.asked import Asked
 from recommender.search.candidates import Row
 from recommender.search.layouts import Layout
 from recommender.search.plans import Question, replica_of
+from recommender.search.rung_one import LengthRung, length_rung
 from recommender.search.terms import EVALUATE, Terms
 
 STARTS = ("fits", "max_model_len")  # weights and reserve fit, whether or not a request does
@@ -32,6 +33,7 @@ class Step:
     kv_cache_tokens: int
     requests: int
     feasible: bool
+    short: str  # what is missing, in words
     cost: str
     micro_usd_per_hour: int | None
     memory: Fit
@@ -44,8 +46,10 @@ class Ladder:
     scenario: str
     model: str
     gpu: str
-    concurrency: int
+    asked: str  # what is to be served, in words
+    concurrency: int | None
     steps: tuple[Step, ...]
+    length_rung: LengthRung | None = None  # None where the model's own maximum is what is promised
 
 
 def ladder(asked: Asked, question: Question, gpu: str) -> Ladder:
@@ -53,12 +57,15 @@ def ladder(asked: Asked, question: Question, gpu: str) -> Ladder:
     if gpu not in asked.gpus:
         hint = nearest(gpu, asked.gpus)
         raise InputError(Fault(f"unknown GPU {gpu!r}", suggestion=hint[0] if hint else None))
+    rungs = _Rungs(asked, question, gpu)
     return Ladder(
         scenario=asked.scenario.name,
         model=asked.model.id,
         gpu=gpu,
+        asked=asked.load.words(asked.load.demand),
         concurrency=asked.scenario.workload.concurrency,
-        steps=tuple(_Rungs(asked, question, gpu).steps()),
+        steps=tuple(rungs.steps()),
+        length_rung=rungs.length_rung(),
     )
 
 
@@ -67,7 +74,7 @@ class _Rungs:
 
     def __init__(self, asked: Asked, question: Question, gpu: str) -> None:
         self.asked, self.question, self.gpu = asked, question, gpu
-        self.demand = asked.scenario.workload.concurrency
+        self.load, self.demand = asked.load, asked.load.demand
         self.longest = max(each.max_model_len for each in asked.terms)
         self.shortest = min(each.max_model_len for each in asked.terms)
 
@@ -85,8 +92,17 @@ class _Rungs:
         yield from self._precision(tp, base)
         yield from self._more(tp, base)
         if 0 < short.sequences < self.demand:
-            change = f"{self.demand} -> {short.sequences}"
-            yield self._step(5, "max_num_seqs", change, short, 1, f"{self.demand - short.sequences} requests queue")
+            queueing = self.load.words(self.demand - short.sequences)
+            yield self._step(5, "max_num_seqs", self.load.less(short.sequences), short, 1, f"{queueing} queue")
+
+    def length_rung(self) -> LengthRung | None:
+        """What rung 1 saves on the GPUs that the walk starts with."""
+        if self.shortest == self.longest:
+            return None
+        base = self._mildest()
+        row = self._row(self._fewest(base), base, self.shortest)
+        memory = self._step(1, "max_model_len", "", row, 1, "").memory
+        return length_rung(self.question, self.longest, self.shortest, row, memory)
 
     def _mildest(self) -> Terms:
         """The terms the walk starts from: native weights, or what comes nearest to them and starts on this GPU."""
@@ -172,9 +188,9 @@ class _Rungs:
 
     def _step(self, rung: int, name: str, change: str, row: Row, replicas: int, cost: str) -> Step:
         terms = self.asked.terms[row.terms]
-        seqs = max(1, min(row.sequences, -(-self.demand // replicas)))
+        seqs = max(1, self.load.slots(min(row.sequences, -(-self.demand // replicas)))) if row.sequences else 1
         memory = fit_replica(replica_of(self.question, row, seqs), self.asked.scenario.memory_model)
-        requests = row.sequences * replicas
+        missing = self.demand - row.sequences * replicas
         return Step(
             rung=rung,
             name=name,
@@ -186,8 +202,9 @@ class _Rungs:
             kv_dtype=terms.kv_dtype,
             max_model_len=terms.max_model_len,
             kv_cache_tokens=memory.kv_cache_tokens * replicas,
-            requests=requests,
-            feasible=requests >= self.demand,
+            requests=row.slots * replicas,
+            feasible=missing <= 0,
+            short=self.load.words(missing) if missing > 0 else "",
             cost=cost,
             micro_usd_per_hour=_cheapest(self.asked, self.gpu, row.layout.tp, replicas),
             memory=memory,

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
 
 from recommender.memory.capacity import UNBOUNDED
-from recommender.scenario import Scenario
+from recommender.scenario import Scenario, Workload
 from recommender.search.problem import Integers
 from recommender.workload.poisson import poisson_mean, poisson_quantile
 from recommender.workload.rate import PeakFactor, Rate, peak_factor_of
@@ -21,8 +21,8 @@ TABLED = 2
 MOST_AT_ONCE = 4096
 """Requests that one engine is asked to run where a rate is given."""
 PARTS = 10_000
-"""Units that a rate is cut into: each engine's part is rounded down to one, so by 0.01 % where one carries it all."""
-_USUAL_AT_ONCE = 256  # rates that need many engines are cut into as many units for an engine that runs so many
+"""Units that a rate is cut into, at least: each engine's part is rounded down to a whole one."""
+_USUAL_AT_ONCE = 256  # an engine that runs so many carries at least so many parts, whatever the rate
 
 
 class Load(Protocol):
@@ -55,6 +55,18 @@ class Load(Protocol):
 
     def words(self, units: int) -> str:
         """So many units in words."""
+        ...
+
+    def less(self, units: int) -> str:
+        """What is asked, and what so many units are: `50 -> 28`."""
+        ...
+
+    def reduced(self, units: int) -> str:
+        """The change of the scenario that asks for no more than so many units."""
+        ...
+
+    def asking(self, workload: Workload, units: int) -> Workload:
+        """The workload that asks for so many units."""
         ...
 
 
@@ -94,6 +106,18 @@ class AtOnce:
         """So many units in words."""
         return f"{units:,} requests at once"
 
+    def less(self, units: int) -> str:
+        """What is asked, and what so many units are: `50 -> 28`."""
+        return f"{self.requests} -> {units}"
+
+    def reduced(self, units: int) -> str:
+        """The change of the scenario that asks for no more than so many units."""
+        return f"workload.concurrency: {self.less(units)} (the rest would queue)"
+
+    def asking(self, workload: Workload, units: int) -> Workload:
+        """The workload that asks for so many units."""
+        return replace(workload, concurrency=units)
+
 
 @dataclass(frozen=True, slots=True)
 class Arriving:
@@ -115,8 +139,9 @@ class Arriving:
 
     @property
     def unit_per_s(self) -> float:
-        """Requests a second of one unit."""
-        return min(self.peak_per_s, self._rate_of(_USUAL_AT_ONCE)) / PARTS
+        """Requests a second of one unit: halved until the rate is cut into enough, so that near rates share it."""
+        usual = self._rate_of(_USUAL_AT_ONCE)
+        return math.ldexp(usual / PARTS, -max(0, math.ceil(math.log2(usual / self.peak_per_s))))
 
     @property
     def demand(self) -> int:
@@ -154,19 +179,40 @@ class Arriving:
 
     def words(self, units: int) -> str:
         """So many units in words."""
-        return f"{units * self.unit_per_s:,.4g} requests a second at the busiest minute"
+        peak = units * self.unit_per_s
+        return f"{peak / self.peak.value:,.4g} requests a second ({peak:,.4g} in the busiest minute)"
+
+    def less(self, units: int) -> str:
+        """What is asked, and what so many units are: `5.5 -> 2.1 requests a second`."""
+        return f"{self.rate.per_s:g} -> {self._mean_of(units):.4g} requests a second"
+
+    def reduced(self, units: int) -> str:
+        """The change of the scenario that asks for no more than so many units."""
+        return f"workload.rate_per_s: {self.rate.per_s:g} -> {self._mean_of(units):.6g}"
+
+    def asking(self, workload: Workload, units: int) -> Workload:
+        """The workload that asks for so many units."""
+        return replace(workload, rate=replace(self.rate, per_s=self._mean_of(units)))
+
+    def _mean_of(self, units: int) -> float:
+        """The mean rate whose busiest minute takes so many units, a hair below."""
+        return units * self.unit_per_s / self.peak.value * (1 - 1e-9)
 
     def _rate_of(self, requests: int) -> float:
         return _rate_of(self.service, self.risk, requests)
 
 
 def load_of(scenario: Scenario) -> Load:
-    """The load that a scenario states. Raises InputError where no engine keeps up with a rate."""
+    """The load that a scenario states."""
     work, risk = scenario.workload, float(scenario.epsilon)
     if work.rate is None:
         return AtOnce(work.concurrency or 0, tabled=scenario.sizing != "worst_case")
-    service = Service.of(work.lengths, scenario.step_time, work.request_s)
-    return Arriving(work.rate, peak_factor_of(work.rate, work.lengths.arrivals), service, risk)
+    return Arriving(work.rate, peak_factor_of(work.rate, work.lengths.arrivals), service_of(scenario), risk)
+
+
+def service_of(scenario: Scenario) -> Service:
+    """How long a scenario's requests take on an engine."""
+    return Service.of(scenario.workload.lengths, scenario.step_time, scenario.workload.request_s)
 
 
 def _doubling() -> list[int]:

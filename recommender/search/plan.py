@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from recommender.memory.fit import Fit
+from recommender.workload.replica import StepTime
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +130,59 @@ class Certificate:
 
 
 @dataclass(frozen=True, slots=True)
+class Served:
+    """What a max_model_len does to the requests: shares served whole, cut at it, and refused; they sum to 1."""
+
+    max_model_len: int
+    served_share: float
+    truncated_share: float
+    refused_share: float
+
+
+@dataclass(frozen=True, slots=True)
+class RateSizing:
+    """What a rate was taken as. `request_s` and `mean_in_flight` are those of rank 1 at the busiest minute."""
+
+    per_s: float
+    peak_per_s: float
+    peak_factor: float
+    peak_factor_source: str
+    request_s: float | None
+    request_s_stated: bool  # if not, it follows from step times that are assumed
+    step_time: StepTime
+    mean_in_flight: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sizing:
+    """How request lengths became a need of KV cache, and what sizing by them saves against the worst case.
+
+    Tokens are those of all of rank 1's requests: on average, in all but `epsilon` of the engine's steps, and if each
+    were as long as the promised share of requests may be. Costs are those of the cheapest set-up under either sizing,
+    None where nothing serves.
+    """
+
+    mode: str  # worst_case | statistical | trace_replay
+    epsilon: Decimal
+    at_risk: bool  # whether the set-up rests on epsilon at all
+    served: tuple[Served, ...]  # by the plans' max_model_len, rank 1's first
+    mean_tokens_in_flight: float | None
+    statistical_tokens: int | None
+    worst_case_tokens: int | None
+    statistical_micro_usd_per_hour: int | None
+    worst_case_micro_usd_per_hour: int | None
+    compared: bool  # whether both costs were looked up
+    looked_at: int | None  # requests of one engine beyond which nobody looked whether more fit
+    rate: RateSizing | None
+
+    @property
+    def saved_micro_usd_per_hour(self) -> int | None:
+        """What sizing by the real lengths saves against the worst case; None where either serves nothing."""
+        worst, real = self.worst_case_micro_usd_per_hour, self.statistical_micro_usd_per_hour
+        return None if worst is None or real is None else worst - real
+
+
+@dataclass(frozen=True, slots=True)
 class CatalogStamp:
     """Which facts the answer stands on."""
 
@@ -159,3 +213,4 @@ class Recommendation:
     warnings: tuple[str, ...]
     as_of: date | None
     rank: str = "cost"  # cost | quality_first: what the order of the plans means
+    sizing: Sizing | None = None  # None where lengths are one fixed total

@@ -17,6 +17,7 @@ from recommender.search.candidates import Candidates, Pattern, Row
 from recommender.search.columns import Column
 from recommender.search.layouts import Layout
 from recommender.search.load import Load
+from recommender.search.longest import longest_of
 from recommender.search.plan import Adjustment, Plan, Purchase, ReplicaGroup
 from recommender.search.problem import Bought
 from recommender.search.terms import adjustments_of
@@ -184,7 +185,7 @@ def _group(question: Question, offer: int, row: Row, count: int, units: int) -> 
         launch=launch_line(
             question.model, terms.choice, memory, row.verdict.launch_arguments, enforce_eager=scenario.enforce_eager
         ),
-        longest_max_model_len=memory.longest_max_model_len,
+        longest_max_model_len=longest_of(question, memory, units, row),
         rate_per_s=question.load.rate_of(units),
     )
 

@@ -23,6 +23,7 @@ from recommender.search.plan import Certificate, LeftOut, Plan, Recommendation, 
 from recommender.search.plans import Question, plan_of
 from recommender.search.problem import Bought, Problem, order
 from recommender.search.refusals import changes, gpu_refusals
+from recommender.search.sizing import sizing_of
 from recommender.search.solver import Solution, solve
 from recommender.workload.lengths import served_share
 
@@ -59,6 +60,7 @@ def recommend(scenario: Scenario, catalog: Catalog) -> Recommendation:
         warnings=_warnings(asked),
         as_of=asked.scenario.as_of,
         rank=scenario.rank,
+        sizing=sizing_of(asked, plans),
     )
 
 
@@ -232,7 +234,7 @@ def _refusals(asked: Asked, problem: Problem, plans: Sequence[Plan]) -> tuple[Re
     if asked.refused_lengths:
         return (Refusal(None, "max_model_len", asked.refused_lengths, None), *refused)
     nothing = () if asked.columns else (Refusal(None, "price", _no_offer(asked.scenario), None),)
-    return (*nothing, *changes(asked.scenario, problem, build, largest), *refused)
+    return (*nothing, *changes(asked.scenario, problem, build, largest, asked.load), *refused)
 
 
 def _no_offer(scenario: Scenario) -> str:

@@ -9,6 +9,7 @@ from decimal import Decimal
 from recommender.catalog.gpus import Gpu
 from recommender.scenario import Scenario, Search
 from recommender.search.candidates import Candidates, Row
+from recommender.search.load import Load
 from recommender.search.plan import Refusal
 from recommender.search.problem import Limit, Problem
 from recommender.search.solver import solve
@@ -39,11 +40,11 @@ def _words(row: Row, candidates: Candidates) -> str:
 
 
 def changes(
-    scenario: Scenario, problem: Problem, build: Callable[[Scenario], Problem], largest: Callable[[], int]
+    scenario: Scenario, problem: Problem, build: Callable[[Scenario], Problem], largest: Callable[[], int], load: Load
 ) -> Iterator[Refusal]:
     """Single changes that make an infeasible scenario feasible, in the ladder's order, then SLA, quota and budget.
 
-    `build(scenario)` gives the problem of a changed scenario; `largest()` the concurrency the limits do allow.
+    `build(scenario)` gives the problem of a changed scenario; `largest()` the units of load the limits do allow.
     """
     for rung in ("max_model_len", "kv_dtype", "weights"):
         yield from _rung(scenario, rung, build)
@@ -57,9 +58,8 @@ def changes(
     if scenario.search.gpus is not None:
         yield from _lifted("search.gpus", replace(scenario.search, gpus=None), scenario, build)
     most = largest() if problem.limits else 0
-    if 0 < most < scenario.workload.concurrency:
-        text = f"workload.concurrency: {scenario.workload.concurrency} -> {most} (the rest would queue)"
-        yield Refusal(None, "max_num_seqs", "fewer requests at once fit the limits", text)
+    if 0 < most < load.demand:
+        yield Refusal(None, "max_num_seqs", "fewer requests fit the limits", load.reduced(most))
     for index, limit in enumerate(problem.limits):
         yield from _relaxed(problem, index, limit)
 

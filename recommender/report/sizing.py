@@ -1,0 +1,121 @@
+"""How request lengths were sized, in words and as cells of a table."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from decimal import Decimal
+from typing import Any
+
+from recommender.report.grid import paragraph
+from recommender.report.words import monthly, share_text
+from recommender.search.plan import Plan, RateSizing, Recommendation, Served, Sizing
+from recommender.units import usd
+
+COLUMNS = (
+    "sizing",
+    "epsilon",
+    "served_share",
+    "truncated_share",
+    "refused_share",
+    "statistical_usd_per_hour",
+    "worst_case_usd_per_hour",
+    "rate_per_s",
+)
+"""What a plan's row of a CSV says about sizing."""
+
+
+def saving(sizing: Sizing | None) -> Iterable[str]:
+    """What sizing by the real lengths saves, as a part of the sentence; nothing where that was not looked up."""
+    if sizing is None or not sizing.compared:
+        return
+    saved, real = sizing.saved_micro_usd_per_hour, sizing.mode != "worst_case"
+    if saved is None:
+        one, other = ("worst case", "real lengths") if real else ("real lengths", "worst case")
+        yield f"sized by the {one} no set-up in this search would serve, sized by the {other} one does"
+    elif saved > 0:
+        yield f"sizing by your real lengths {'saves' if real else 'would save'} ${monthly(saved)} a month"
+    else:
+        yield f"sizing by {'the worst case' if real else 'your real lengths'} would cost the same"
+
+
+def sizing_lines(answer: Recommendation) -> list[str]:
+    """A paragraph on the lengths, and one on the rate where one was asked."""
+    sizing = answer.sizing
+    if sizing is None:
+        return []
+    lines = paragraph(_lengths(sizing))
+    return lines + (paragraph(_rate(sizing.rate, sizing)) if sizing.rate else [])
+
+
+def _lengths(sizing: Sizing) -> str:
+    return " ".join([_shares(sizing.served[0]), *_held(sizing), *_costs(sizing)])
+
+
+def _shares(served: Served) -> str:
+    shares = (served.served_share, served.truncated_share, served.refused_share)
+    words = ("are served whole", "are cut", "are refused")
+    said = ", ".join(f"{share_text(share)} {word}" for share, word in zip(shares, words, strict=True))
+    return f"Lengths: of the requests {said} (max-model-len {served.max_model_len:,})."
+
+
+def _held(sizing: Sizing) -> Iterable[str]:
+    mean, real, worst = sizing.mean_tokens_in_flight, sizing.statistical_tokens, sizing.worst_case_tokens
+    if mean is None or real is None or worst is None:
+        return
+    but = f"in all but {share_text(float(sizing.epsilon))} of the engine's steps at most {real:,}"
+    sized = "; sized for that" if sizing.mode == "worst_case" else ""
+    yield f"Rank 1's requests hold {mean:,.0f} tokens on average, {but}; all at full length {worst:,}{sized}."
+
+
+def _costs(sizing: Sizing) -> Iterable[str]:
+    if not sizing.compared:
+        return
+    real, worst = sizing.statistical_micro_usd_per_hour, sizing.worst_case_micro_usd_per_hour
+    yield f"The cheapest set-up sized by the real lengths costs {_monthly(real)}, by the worst case {_monthly(worst)}."
+
+
+def _monthly(micro: int | None) -> str:
+    return "more than can be had in this search" if micro is None else f"${monthly(micro)} a month"
+
+
+def _rate(rate: RateSizing, sizing: Sizing) -> str:
+    said = (
+        f"Rate: {rate.per_s:,.4g} requests a second on average, {rate.peak_per_s:,.4g} in the busiest minute"
+        f" ({rate.peak_factor:.4g} times: {rate.peak_factor_source})."
+    )
+    if rate.request_s is None or rate.mean_in_flight is None:
+        return said
+    step = rate.step_time
+    times = (
+        f"{1000 * step.base_s:.4g} ms a step, {1000 * step.per_decode_s:.4g} ms more for each request that decodes and"
+        f" {1000 * step.per_prompt_token_s:.4g} ms for each prompt token: assumed, not measured; write your own with"
+        " sizing.step_ms"
+    )
+    why = "as stated" if rate.request_s_stated else f"at {times}"
+    return (
+        f"{said} A request then takes {rate.request_s:,.4g} s ({why}), so {rate.mean_in_flight:,.4g} are in flight on"
+        f" average; max-num-seqs is exceeded in {share_text(float(sizing.epsilon))} of the time, when requests queue."
+    )
+
+
+def _usd(micro: int | None) -> Decimal | None:
+    return None if micro is None else usd(micro)
+
+
+def sizing_cells(answer: Recommendation, plan: Plan) -> dict[str, Any]:
+    """A plan's cells of COLUMNS; empty where lengths are one fixed total."""
+    sizing = answer.sizing
+    if sizing is None:
+        return {}
+    length = plan.replicas[0].max_model_len
+    served = next(each for each in sizing.served if each.max_model_len == length)
+    return {
+        "sizing": sizing.mode,
+        "epsilon": sizing.epsilon if sizing.at_risk else None,
+        "served_share": served.served_share,
+        "truncated_share": served.truncated_share,
+        "refused_share": served.refused_share,
+        "statistical_usd_per_hour": _usd(sizing.statistical_micro_usd_per_hour),
+        "worst_case_usd_per_hour": _usd(sizing.worst_case_micro_usd_per_hour),
+        "rate_per_s": sizing.rate.per_s if sizing.rate else None,
+    }
