@@ -31,6 +31,11 @@ class Decoder:
     other_buffer_bytes: int = 0
     tp_divides: tuple[tuple[str, int], ...] = ()
 
+    def __post_init__(self) -> None:
+        # A kind of layer that does not occur has an empty tuple of layers; what lies outside of all layers, range(0).
+        object.__setattr__(self, "tensors", tuple(tensor for tensor in self.tensors if tensor.layers != ()))
+        object.__setattr__(self, "attention", tuple(group for group in self.attention if group.layers))
+
 
 def embeddings(vocabulary: int, hidden: int, *, tied: bool) -> Iterator[Tensor]:
     """The embedding and, unless it is tied to it, the head."""

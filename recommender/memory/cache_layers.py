@@ -44,13 +44,15 @@ def layer_caches(
     model: Model, constants: EngineConstants, gpu: Gpu, tp: int, dtype: CacheDtype
 ) -> tuple[LayerCaches, ...]:
     """The caches of every layer of one tensor-parallel rank. Raises NotModelledError naming the attention kind."""
-    if not model.attention:
+    if not any(layers.layers for layers in model.attention):
         raise NotModelledError(f"{model.id} has no attention layer: models without a KV cache are not modelled")
     block = block_size(model, constants, gpu, tp, dtype)
     if any(layers.kind == "compressed" for layers in model.attention):
         return compressed_caches(model, constants)
     caches: list[LayerCaches] = []
     for layers in model.attention:
+        if not layers.layers:
+            continue
         page = _page(model, constants, layers, tp, dtype, block)
         caches.append(LayerCaches(page, layers.layers, tuple(layers.indices)))
         if layers.indexer_layers:
@@ -101,6 +103,10 @@ def index_bytes_per_token(layers: AttentionLayers) -> int:
 
 def state_bytes(layers: AttentionLayers, tp: int, dtype: CacheDtype) -> int:
     """Bytes one request keeps in one recurrent layer on one rank."""
+    unknown = sorted({tensor.dtype for tensor in layers.state} - {"auto", *DTYPE_BYTES})
+    if unknown:
+        known = ", ".join(("auto", *sorted(DTYPE_BYTES)))
+        raise NotModelledError(f"recurrent states in {unknown[0]!r} are not modelled (modelled: {known})")
     return sum(
         tensor.elements(tp) * (dtype.model_element_bytes if tensor.dtype == "auto" else DTYPE_BYTES[tensor.dtype])
         for tensor in layers.state
@@ -110,8 +116,8 @@ def state_bytes(layers: AttentionLayers, tp: int, dtype: CacheDtype) -> int:
 def block_size(model: Model, constants: EngineConstants, gpu: Gpu, tp: int, dtype: CacheDtype) -> int:
     """Tokens per block: the attention backend's own, raised until one attention page holds a recurrent state."""
     unit = _backend_block_size(model, gpu, dtype)
-    recurrent = [layers for layers in model.attention if layers.kind == "linear"]
-    growing = [layers for layers in model.attention if layers.kind in ("full", "mla")]
+    recurrent = [layers for layers in model.attention if layers.kind == "linear" and layers.layers]
+    growing = [layers for layers in model.attention if layers.kind in ("full", "mla") and layers.layers]
     if not recurrent:
         return unit
     if not growing:

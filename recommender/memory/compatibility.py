@@ -11,6 +11,7 @@ from functools import lru_cache
 from recommender.catalog.gpus import Gpu
 from recommender.catalog.models import Model, Quantisation
 from recommender.memory.divisibility import refusal_of_shapes, refusal_of_tp
+from recommender.memory.model_classes import doubt_of_class, refusal_of_class
 from recommender.memory.support import Support, Version, support, version_numbers
 
 _PLAIN = ("bf16", "fp16")
@@ -89,6 +90,9 @@ def _card(
         return _no(f"{engine_version!r} is not a version of vLLM")
     if gpu.engine != "vllm":
         return _no(f"vLLM does not run on {gpu.name}")
+    unknown = refusal_of_class(model.architecture, engine_version)
+    if unknown is not None:
+        return _no(*unknown)
     asked = [("engine", ""), ("dtype", "fp16" if model.native == "fp16" else "bf16")]
     asked += [("attention", what) for what in _attention_kinds(model)]
     asked += [("weights", what) for what in _weight_kinds(model, weights, quantisation)]
@@ -101,20 +105,21 @@ def _card(
             return refusal
         assert row is not None
         rows.append(row)
-    return _accept(rows)
+    doubt = doubt_of_class(model.architecture)
+    return _accept(rows, (doubt,) if doubt else ())
 
 
 def _no(reason: str, source: str = "") -> Verdict:
     return Verdict(False, reason, source=source)
 
 
-def _accept(rows: list[Support]) -> Verdict:
+def _accept(rows: list[Support], doubts: tuple[str, ...]) -> Verdict:
     return Verdict(
         ok=True,
         launch_arguments=tuple(argument for row in rows for argument in row.arguments),
         reserve_bytes=sum(row.reserve_bytes for row in rows),
         source="; ".join(dict.fromkeys(row.source for row in rows)),
-        notes=tuple(dict.fromkeys(row.note for row in rows if row.note)),
+        notes=tuple(dict.fromkeys(row.note for row in rows if row.note)) + doubts,
         cast=any(row.verdict == "cast" for row in rows),
     )
 

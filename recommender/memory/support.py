@@ -54,14 +54,16 @@ def support(topic: str, what: str, gpu: Gpu, version: Version) -> Support | None
 
 
 def version_numbers(text: str) -> Version:
-    """(0, 10, 1) from `0.10.1`, `0.10.1.post1` or `0.10.1rc2`: the numbers before anything else, at most three."""
-    numbers = []
+    """(0, 10, 1) from `0.10.1`, `0.10.1.post1` or `0.10.1rc2`: the numbers before anything else, always three; a patch
+    that is not written is 0. Empty where there is no number.
+    """
+    numbers: list[int] = []
     for part in text.strip().removeprefix("v").split(".")[:3]:
         digits = part[: len(part) - len(part.lstrip("0123456789"))]
         if not digits:
             break
         numbers.append(int(digits))
-    return tuple(numbers)
+    return (*numbers, 0, 0)[:3] if numbers else ()
 
 
 @lru_cache(maxsize=1)

@@ -10,6 +10,7 @@ from recommender.catalog.models import Checkpoint, Model, Quantisation
 from recommender.errors import InputError, NotModelledError
 from recommender.memory.published import published
 from recommender.memory.shards import Held, Split, held
+from recommender.memory.support import version_numbers
 
 PLAIN = ("bf16", "fp16")
 BITS = {"bf16": 16, "fp16": 16, "fp8": 8, "int8": 8, "int4": 4, "nvfp4": 4, "mxfp4": 4}
@@ -167,8 +168,7 @@ def load_peak_bytes(model: Model, choice: WeightChoice, engine_version: str, *, 
 
 
 def _streams(engine_version: str) -> bool:
-    numbers = [int(part) for part in engine_version.split(".")[:2] if part.isdigit()]
-    return numbers >= [0, 33]
+    return version_numbers(engine_version) >= (0, 33, 0)
 
 
 def _weight_bytes(part: Held, stage: int) -> WeightBytes:

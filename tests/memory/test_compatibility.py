@@ -355,7 +355,19 @@ def test_every_row_of_the_table_has_a_source_and_a_verdict() -> None:
 
 @pytest.mark.parametrize(
     ("text", "numbers"),
-    [("0.33.0", (0, 33, 0)), ("v0.8.5.post1", (0, 8, 5)), ("0.20.2rc1", (0, 20, 2)), ("0.29", (0, 29)), ("x", ())],
+    [("0.33.0", (0, 33, 0)), ("v0.8.5.post1", (0, 8, 5)), ("0.20.2rc1", (0, 20, 2)), ("0.29", (0, 29, 0)), ("x", ())],
 )
 def test_versions(text: str, numbers: tuple[int, ...]) -> None:
     assert version_numbers(text) == numbers
+
+
+@pytest.mark.parametrize(
+    ("short", "full"), [("0.9", "0.9.0"), ("0.11", "0.11.0"), ("0.29", "0.29.0"), ("0.33", "0.33.0")]
+)
+def test_a_version_without_its_patch_is_the_first_of_its_line(catalog: Catalog, short: str, full: str) -> None:
+    for gpu in ("B200", "T4", "A100-80GB-SXM", "MI300X", "V100-32GB"):
+        for stored in (None, FP8, FP8_BLOCK, W4A16, NVFP4):
+            one, other = (
+                ask(catalog, dense(), gpu, quantisation=stored, engine_version=each) for each in (short, full)
+            )
+            assert (one.ok, one.launch_arguments) == (other.ok, other.launch_arguments)
