@@ -17,17 +17,21 @@ if TYPE_CHECKING:
     from recommender.memory.calibration import Calibration
     from recommender.search.ladder import Ladder
     from recommender.search.plan import Recommendation
+    from recommender.workload.replica import Progress
 
 LADDER_BATCHED_TOKENS = (2048,)  # the engine's own on smaller cards: what the ladder shows unless asked for another
 
 __all__ = ["budget", "fit", "ladder", "recommend", "shipped_catalog"]
 
 
-def recommend(scenario: Scenario, catalog: Catalog | None = None) -> Recommendation:
-    """Ranked, feasible, provably cheapest plans for a scenario, or why there are none."""
+def recommend(scenario: Scenario, catalog: Catalog | None = None, progress: Progress | None = None) -> Recommendation:
+    """Ranked, feasible, provably cheapest plans for a scenario, or why there are none.
+
+    `progress(finished, all)` is called about a hundred times in each replay, where the scenario asks for replays.
+    """
     from recommender.search.recommend import recommend as search
 
-    return search(scenario, catalog or shipped_catalog(scenario.catalog_overlays))
+    return search(scenario, catalog or shipped_catalog(scenario.catalog_overlays), progress)
 
 
 def budget(scenario: Scenario, usd_per_month: Decimal, catalog: Catalog | None = None) -> Recommendation:

@@ -10,6 +10,7 @@ from decimal import Decimal, InvalidOperation
 from recommender.answer import budget, ladder, recommend
 from recommender.catalog.catalog import load_catalog
 from recommender.errors import Fault, InputError
+from recommender.progress import bar
 from recommender.report import csv_, json_
 from recommender.report.ladder import ladder_page, ladder_record
 from recommender.report.table import answers_page
@@ -27,7 +28,8 @@ def run_answers(name: str, group_by: str | None) -> dict[str, Recommendation]:
     """The answer to a scenario under the empty name, those to its variants under theirs."""
     loaded = load(find_scenario(name))
     asked = {"": loaded.scenario, **loaded.variants}
-    return {key: recommend(_grouped(scenario, group_by), loaded.catalog) for key, scenario in asked.items()}
+    progress = bar("replaying")
+    return {key: recommend(_grouped(scenario, group_by), loaded.catalog, progress) for key, scenario in asked.items()}
 
 
 def _grouped(scenario: Scenario, group_by: str | None) -> Scenario:

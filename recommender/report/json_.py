@@ -77,6 +77,7 @@ def answer_record(answer: Recommendation) -> dict[str, Any]:
         "catalog": plain(answer.catalog),
         "warnings": list(answer.warnings),
         "sizing": _sizing(answer.sizing),
+        "replays": [plain(replayed) for replayed in answer.replays],
     }
 
 

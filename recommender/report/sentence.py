@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from recommender.report.replays import rejected
 from recommender.report.sizing import saving
 from recommender.report.words import bought, cards, dollars, joined, layout, monthly, per_hour_and_month, precision
 from recommender.search.plan import LeftOut, Plan, Recommendation
@@ -15,6 +16,7 @@ def sentence(answer: Recommendation) -> str:
         return _no_plan(answer)
     parts = [
         _first(answer),
+        *rejected(answer),
         *_fresh(answer),
         *_untouched(answer),
         *saving(answer.sizing),

@@ -20,8 +20,10 @@ COLUMNS = (
     "statistical_usd_per_hour",
     "worst_case_usd_per_hour",
     "rate_per_s",
+    "preemptions_per_request",
+    "replay_accepted",
 )
-"""What a plan's row of a CSV says about sizing."""
+"""What a plan's row of a CSV says about sizing and its replay."""
 
 
 def saving(sizing: Sizing | None) -> Iterable[str]:
@@ -118,4 +120,15 @@ def sizing_cells(answer: Recommendation, plan: Plan) -> dict[str, Any]:
         "statistical_usd_per_hour": _usd(sizing.statistical_micro_usd_per_hour),
         "worst_case_usd_per_hour": _usd(sizing.worst_case_micro_usd_per_hour),
         "rate_per_s": sizing.rate.per_s if sizing.rate else None,
+        **_replay_cells(answer, plan),
     }
+
+
+def _replay_cells(answer: Recommendation, plan: Plan) -> dict[str, Any]:
+    """The worst of the plan's replays; nothing where none was made."""
+    results = [each.result for each in answer.replays if each.rank == plan.rank and each.result]
+    if not results:
+        return {}
+    accepted = all(each.accepted for each in answer.replays if each.rank == plan.rank and each.result)
+    most = max(result.preemptions_per_request for result in results)
+    return {"preemptions_per_request": most, "replay_accepted": accepted}

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping
 from recommender.report.grid import WIDTH, grid, page, paragraph
 from recommender.report.launch import broken
 from recommender.report.memory import breakdown, holds
+from recommender.report.replays import replay_lines
 from recommender.report.sentence import sentence
 from recommender.report.sizing import sizing_lines
 from recommender.report.words import (
@@ -68,6 +69,7 @@ def answer_page(answer: Recommendation) -> str:
         plan_lines(answer.plans),
         paragraph(sentence(answer)),
         sizing_lines(answer),
+        replay_lines(answer),
         _first_plan(answer),
         _others(answer),
         _refusals(answer.refusals),

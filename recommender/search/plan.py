@@ -5,10 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from recommender.memory.fit import Fit
 from recommender.workload.replica import StepTime
+
+if TYPE_CHECKING:
+    from recommender.workload.replay import Replay
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +186,19 @@ class Sizing:
 
 
 @dataclass(frozen=True, slots=True)
+class Replayed:
+    """One engine of a plan's replica group, replayed at the scenario's step times; `result` None: see `reason`."""
+
+    rank: int
+    replica: int  # index of the plan's replica group
+    how: str  # what sent the requests
+    kv_tokens: int  # of the cache that was replayed
+    result: Replay | None
+    accepted: bool | None
+    reason: str | None  # why it is rejected, or was not replayed
+
+
+@dataclass(frozen=True, slots=True)
 class CatalogStamp:
     """Which facts the answer stands on."""
 
@@ -214,3 +230,4 @@ class Recommendation:
     as_of: date | None
     rank: str = "cost"  # cost | quality_first: what the order of the plans means
     sizing: Sizing | None = None  # None where lengths are one fixed total
+    replays: tuple[Replayed, ...] = ()

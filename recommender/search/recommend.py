@@ -23,16 +23,21 @@ from recommender.search.plan import Certificate, LeftOut, Plan, Recommendation, 
 from recommender.search.plans import Question, plan_of
 from recommender.search.problem import Bought, Problem, order
 from recommender.search.refusals import changes, gpu_refusals
+from recommender.search.replays import replays_of
 from recommender.search.sizing import sizing_of
 from recommender.search.solver import Solution, solve
 from recommender.workload.lengths import served_share
+from recommender.workload.replica import Progress
 
 CROSS_CHECK_WORK = 20_000_000  # demand x columns x settings up to which the covering programme checks an answer
 FEWEST_FOR_MEDIAN = 4  # offers below which a GPU's median price says nothing
 
 
-def recommend(scenario: Scenario, catalog: Catalog) -> Recommendation:
-    """Ranked, checked, provably cheapest plans for a scenario, or the reasons why there are none."""
+def recommend(scenario: Scenario, catalog: Catalog, progress: Progress | None = None) -> Recommendation:
+    """Ranked, checked, provably cheapest plans for a scenario, or the reasons why there are none.
+
+    `progress` is told of a replay's requests as they finish.
+    """
     asked = look_up(scenario, catalog, wider=True)
     problem = asked.problem(asked.columns)
     solution = _solve(asked, problem)
@@ -61,6 +66,7 @@ def recommend(scenario: Scenario, catalog: Catalog) -> Recommendation:
         as_of=asked.scenario.as_of,
         rank=scenario.rank,
         sizing=sizing_of(asked, plans),
+        replays=replays_of(asked.scenario, asked.load, plans, progress),
     )
 
 

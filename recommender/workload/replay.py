@@ -99,11 +99,12 @@ def replay_arrivals(
     step_time: StepTime,
     max_model_len: int,
     *,
+    asked_tokens: int = 1,
     seed: int | None = None,
     progress: Progress | None = None,
 ) -> Replay:
     """Requests that arrive by themselves: a log's own, or a Poisson process."""
-    traffic = accepted(requests, max_model_len)
+    traffic = accepted(requests, max_model_len, asked_tokens)
     trail = replay(traffic.requests, server, step_time, progress=progress)
     return report_of(trail, server, traffic.refused, traffic.truncated, seed)
 

@@ -1,0 +1,46 @@
+"""Replays of the best plans in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from recommender.report.grid import paragraph
+from recommender.search.plan import Recommendation, Replayed
+from recommender.workload.replay import Replay, Times
+
+_STEPS = "Replays use the step times of the scenario (sizing.step_ms), which are assumed, not measured."
+
+
+def rejected(answer: Recommendation) -> Iterable[str]:
+    """That a replay rejects the best plan, as a part of the sentence."""
+    reasons = [each.reason for each in answer.replays if each.rank == 1 and each.accepted is False and each.reason]
+    if reasons:
+        yield f"but a replay rejects it: {reasons[0]}"
+
+
+def replay_lines(answer: Recommendation) -> list[str]:
+    """A paragraph a replayed engine, and what they all rest on."""
+    lines = [line for each in answer.replays for line in paragraph(_replayed(each, answer), "- ")]
+    return [*paragraph(_STEPS), *lines] if lines else []
+
+
+def _replayed(each: Replayed, answer: Recommendation) -> str:
+    group = answer.plans[each.rank - 1].replicas[each.replica]
+    what = f"Rank {each.rank}, one engine on {group.gpu}"
+    if each.result is None:
+        return f"{what}: {each.reason}."
+    verdict = "it stands" if each.accepted else f"REJECTED, {each.reason}"
+    return f"{what}: {verdict}. {each.how[:1].upper()}{each.how[1:]}; {_figures(each.result, each.kv_tokens)}."
+
+
+def _figures(result: Replay, kv_tokens: int) -> str:
+    return (
+        f"{result.requests:,} requests (seed {result.seed}): {result.preemptions_per_request:.3g} preemptions each;"
+        f" {result.mean_running:,.4g} run on average; the cache fills up to {result.peak_kv_tokens:,} of {kv_tokens:,}"
+        f" tokens; the first token takes {_times(result.ttft)}, the whole answer {_times(result.latency)};"
+        f" {result.output_tokens_per_s:,.4g} output tokens a second"
+    )
+
+
+def _times(times: Times) -> str:
+    return f"{times.p50_s:,.3g} / {times.p95_s:,.3g} / {times.p99_s:,.3g} s (p50 / p95 / p99)"

@@ -1,0 +1,129 @@
+"""The best plans replayed request by request: what the engine's scheduler would do with their caches."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Sequence
+
+from recommender.scenario import Scenario
+from recommender.search.load import Arriving, Load
+from recommender.search.plan import Plan, Replayed, ReplicaGroup
+from recommender.units import ceil_div
+from recommender.workload.files import cell_file
+from recommender.workload.readers import SUFFIXES, suffix_of
+from recommender.workload.replay import (
+    DEFAULT_SEED,
+    MOST_PREEMPTIONS_PER_REQUEST,
+    REQUESTS_PER_CLIENT,
+    Replay,
+    replay_arrivals,
+    replay_in_loop,
+)
+from recommender.workload.replica import Progress, Request, Server
+from recommender.workload.traffic import drawn, from_log
+
+REPLAYED_PLANS = 2  # the best and the runner-up
+FEWEST_REQUESTS = 1_000  # below which a 99 % quantile says little
+MOST_REQUESTS = 100_000
+
+
+def replays_of(
+    scenario: Scenario, load: Load, plans: Sequence[Plan], progress: Progress | None
+) -> tuple[Replayed, ...]:
+    """A replay of one engine of each replica group of the best plans; nothing unless the scenario asks for it."""
+    if scenario.sizing != "trace_replay":
+        return ()
+    return tuple(
+        _replayed(scenario, load, plan.rank, place, group, progress)
+        for plan in plans[:REPLAYED_PLANS]
+        for place, group in enumerate(plan.replicas)
+    )
+
+
+def _replayed(
+    scenario: Scenario, load: Load, rank: int, place: int, group: ReplicaGroup, progress: Progress | None
+) -> Replayed:
+    server = _server(scenario, group)
+    if server is None:
+        why = "not replayed: its layers keep windows or states, which the replay does not model"
+        return Replayed(rank, place, "", 0, None, None, why)
+    kv_tokens = server.blocks * server.block_size
+    if isinstance(load, Arriving):
+        how, result = _arriving(scenario, load, group, server, progress)
+    else:
+        how, result = _in_loop(scenario, group, server, progress)
+    accepted = result.accepts()
+    most, found = MOST_PREEMPTIONS_PER_REQUEST, result.preemptions_per_request
+    reason = None if accepted else f"{found:.3g} preemptions a request, more than {most:g}"
+    return Replayed(rank, place, how, kv_tokens, result, accepted, reason)
+
+
+def _server(scenario: Scenario, group: ReplicaGroup) -> Server | None:
+    """One engine of the group, its cache on the side the scenario plans on; None where layers keep less than all."""
+    memory = group.memory
+    size, blocks, each = memory.block_size, memory.blocks, memory.bytes_per_block
+    if size is None or blocks is None or each is None or memory.request_blocks != ceil_div(group.max_model_len, size):
+        return None
+    if scenario.memory_margin == "safe" and memory.kv_cache_bytes_interval is not None:
+        blocks = min(blocks, memory.kv_cache_bytes_interval[0] // each)
+    return Server(blocks - 1, group.max_num_seqs, group.max_num_batched_tokens, size)  # one is never handed out
+
+
+def _requests(clients: int) -> int:
+    return min(max(FEWEST_REQUESTS, REQUESTS_PER_CLIENT * clients), MOST_REQUESTS)
+
+
+def _in_loop(scenario: Scenario, group: ReplicaGroup, server: Server, progress: Progress | None) -> tuple[str, Replay]:
+    clients, lengths = group.max_num_seqs, scenario.workload.lengths
+    result = replay_in_loop(
+        lengths,
+        clients,
+        server,
+        scenario.step_time,
+        group.max_model_len,
+        count=_requests(clients),
+        progress=progress,
+    )
+    return f"{clients:,} clients, each sending its next request when one is answered", result
+
+
+def _arriving(
+    scenario: Scenario, load: Arriving, group: ReplicaGroup, server: Server, progress: Progress | None
+) -> tuple[str, Replay]:
+    """The log's own arrivals where it has them, else random ones, at the engine's part of the busiest minute's rate."""
+    rate = (group.rate_per_s or 0.0) / group.dp
+    logged = _logged(scenario, load, rate)
+    requests = logged or drawn(
+        scenario.workload.lengths, _requests(group.max_num_seqs), seed=DEFAULT_SEED, rate_per_s=rate
+    )
+    result = replay_arrivals(
+        requests,
+        server,
+        scenario.step_time,
+        group.max_model_len,
+        asked_tokens=scenario.workload.lengths.asked_tokens or 1,
+        seed=DEFAULT_SEED,
+        progress=progress,
+    )
+    how = f"the log's arrivals, their busiest minute at {rate:.4g} a second" if logged else None
+    how = how or f"random arrivals at {rate:.4g} a second"
+    return f"{how}, at most {result.peak_waiting:,} waiting", result
+
+
+def _logged(scenario: Scenario, load: Arriving, rate: float) -> tuple[Request, ...]:
+    """The log's requests, thinned, and sped up so that their busiest minute has this rate; none without times."""
+    log, arrivals = scenario.workload.log, scenario.workload.lengths.arrivals
+    if log is None or arrivals is None or suffix_of(log.path) not in SUFFIXES or cell_file(log.path) is not None:
+        return ()
+    share = min(rate / load.peak_per_s, 1.0)
+    limit = math.ceil(MOST_REQUESTS / share)
+    requests = from_log(log.path, limit=limit, columns=dict(log.columns), timestamp_unit=log.timestamp_unit)
+    window = min(arrivals.peak_to_mean, key=lambda each: abs(each[0] - 60), default=(0, 1.0))
+    faster = load.peak_per_s / (arrivals.rate_per_s * window[1])
+    chance = random.Random(DEFAULT_SEED)
+    return tuple(
+        Request(each.prompt_tokens, each.output_tokens, each.arrival_s / faster)
+        for each in requests
+        if chance.random() < share
+    )
