@@ -8,10 +8,11 @@ from typing import Any
 from recommender.catalog.config_compressed import COMPRESSED, compressed
 from recommender.catalog.config_decilm import DECILM, decilm
 from recommender.catalog.config_decoder import Decoder
+from recommender.catalog.config_defaults import class_defaults
 from recommender.catalog.config_delta import DELTA, delta
 from recommender.catalog.config_falcon import FALCON, falcon
 from recommender.catalog.config_families import FAMILIES
-from recommender.catalog.config_fields import Fields, language_part
+from recommender.catalog.config_fields import Fields, is_nested, language_part
 from recommender.catalog.config_granite import GRANITE, granite
 from recommender.catalog.config_grouped import grouped
 from recommender.catalog.config_jamba import JAMBA, jamba
@@ -20,7 +21,7 @@ from recommender.catalog.config_latent import LATENT, latent
 from recommender.catalog.config_minimax import MINIMAX, minimax
 from recommender.catalog.config_nemotron import NEMOTRON, nemotron
 from recommender.catalog.config_quantisation import kv_declared, plain_dtype, quantisation
-from recommender.catalog.config_rotary import max_model_len
+from recommender.catalog.config_rope import lengths_of
 from recommender.catalog.config_stages import on_every_stage
 from recommender.catalog.config_towers import COMPOSITES, language_of, tower
 from recommender.catalog.config_vision import Tower
@@ -65,9 +66,11 @@ def model_from_config(
     fields = Fields(language_part(config), where)
     architecture = architecture_of(config, fields)
     language = language_of(architecture, config, where) if architecture in COMPOSITES else architecture
+    nested = architecture in COMPOSITES and is_nested(config)
+    fields = Fields(fields.values, where, class_defaults(language, nested=nested))
     decoder = READERS[language](fields, language)
     seeing = tower(architecture, Fields(config, where), decoder.hidden) if architecture in COMPOSITES else Tower(())
-    stored = quantisation(config, fields)
+    stored, lengths = quantisation(config, fields), lengths_of(fields)
     return Model(
         id=id,
         aliases=aliases,
@@ -82,7 +85,9 @@ def model_from_config(
         kv_heads=decoder.kv_heads,
         intermediate_size=decoder.intermediate,
         vocabulary=decoder.vocabulary,
-        max_model_len=max_model_len(fields),
+        max_model_len=lengths.longest,
+        default_max_model_len=lengths.default,
+        rescaled_max_model_len=lengths.rescaled,
         tied_embeddings=decoder.tied,
         experts=decoder.experts,
         experts_per_token=decoder.experts_per_token,

@@ -19,6 +19,7 @@ from recommender.errors import Fault, NotModelledError
 
 DECILM = ("DeciLMForCausalLM",)
 _WIDTH_MULTIPLE = 256
+_MOST_MULTIPLE = 2**16
 _OTHER_BLOCKS = ("replace_with_linear", "sparsify", "window_length", "num_sink_tokens", "unshifted_sink")
 
 
@@ -100,7 +101,7 @@ def _width(block: Fields, hidden: int) -> int:
         return 0
     if "ffn_mult" not in block:
         return block.integer("intermediate_size")
-    width = int(2 * block.number("ffn_mult", default=0.0) * hidden / 3)
+    width = int(2 * (block.optional_number("ffn_mult", above=0, most=_MOST_MULTIPLE) or 0) * hidden / 3)
     if not 0 < width < 2**24:
         raise block.fault(f"a width of {width}", "block_configs.ffn.ffn_mult", "a positive factor")
     return width + -width % _WIDTH_MULTIPLE

@@ -47,6 +47,25 @@ _QWEN2 = Family(qkv_bias=True, window="on_request", own_head_dim=False)
 _QWEN3 = Family(qkv_bias="attention_bias", qk_norm="head", window="on_request")
 _OLMO2 = Family(qkv_bias="attention_bias", o_bias="attention_bias", qk_norm="full", transformers_backend=True)
 
+# Classes whose transformers 5.24 config takes as many KV heads as heads where it does not say their number.
+ALL_HEADS = (
+    "ArceeForCausalLM",
+    "Cohere2ForCausalLM",
+    "CohereForCausalLM",
+    "GPT2LMHeadModel",
+    "GraniteForCausalLM",
+    "GraniteMoeForCausalLM",
+    "HunYuanMoEV1ForCausalLM",
+    "LLaMAForCausalLM",
+    "LlamaForCausalLM",
+    "NemotronForCausalLM",
+    "Olmo2ForCausalLM",
+    "Olmo3ForCausalLM",
+    "OlmoForCausalLM",
+    "OlmoeForCausalLM",
+    "Phi3ForCausalLM",
+)
+
 FAMILIES: dict[str, Family] = {
     "LLaMAForCausalLM": _LLAMA,
     "LlamaForCausalLM": _LLAMA,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -14,6 +13,11 @@ _DEEPEST = 8
 _LARGEST = 2**40
 _MOST_LAYERS = 4096
 _KEYS_SHOWN = 30
+
+
+def is_nested(config: Mapping[str, Any]) -> bool:
+    """Whether the language model's values are in an object of their own."""
+    return any(isinstance(config.get(key), Mapping) for key in _LANGUAGE_KEYS)
 
 
 def language_part(config: Mapping[str, Any]) -> dict[str, Any]:
@@ -29,22 +33,33 @@ def language_part(config: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class Fields:
-    """A config's values by name. Each look-up takes every name the value has had; a wrong type or size is an error."""
+    """A config's values by name. Each look-up takes every name the value has had; a wrong type or size is an error.
 
-    def __init__(self, values: Mapping[str, Any], where: str) -> None:
+    `defaults` are what the config's class fills in for keys that are left out: a key that is there and null stays so.
+    """
+
+    def __init__(self, values: Mapping[str, Any], where: str, defaults: Mapping[str, Any] | None = None) -> None:
         self.values = values
         self.where = where
+        self.defaults = defaults or {}
 
     def __contains__(self, name: str) -> bool:
-        return self.values.get(name) is not None
+        return self.raw(name) is not None
+
+    def is_null(self, name: str) -> bool:
+        """Whether the config says null."""
+        return name in self.values and self.values[name] is None
 
     def fault(self, what: str, key: str, expected: str | None = None) -> InputError:
         """The error that says `what` is wrong with `key` of this config."""
         return InputError(Fault(what, file=self.where, key=key, expected=expected))
 
     def raw(self, *names: str) -> tuple[str, Any] | None:
-        """The first of `names` that has a value, with it."""
-        return next(((name, self.values[name]) for name in names if self.values.get(name) is not None), None)
+        """The first of `names` that has a value, with it; else what the class fills in where none of them is there."""
+        stated = next(((name, self.values[name]) for name in names if self.values.get(name) is not None), None)
+        if stated is not None or any(name in self.values for name in names):
+            return stated
+        return next(((name, self.defaults[name]) for name in names if name in self.defaults), None)
 
     def integer(self, *names: str, default: int | None = None, least: int = 1, most: int = _LARGEST) -> int:
         """A whole number under the first of `names` that is present; an error without one or a default."""
@@ -60,23 +75,28 @@ class Fields:
             raise self.fault(f"{_shown(value)} is not usable", name, f"a whole number from {least} to {most}")
         return value
 
-    def optional(self, *names: str, least: int = 1) -> int | None:
+    def optional(self, *names: str, least: int = 1, most: int = _LARGEST) -> int | None:
         """A whole number, or None where no name has one."""
-        return self.integer(*names, least=least) if self.raw(*names) else None
+        return self.integer(*names, least=least, most=most) if self.raw(*names) else None
 
     def layers(self) -> int:
         """The number of decoder layers."""
         return self.integer("num_hidden_layers", "n_layer", "n_layers", "num_layers", most=_MOST_LAYERS)
 
-    def number(self, *names: str, default: float) -> float:
-        """A finite number, or the default."""
+    def optional_number(self, *names: str, above: float, most: float) -> float | None:
+        """A number beyond `above`, at most `most`; None where no name has one."""
         found = self.raw(*names)
         if found is None:
-            return default
+            return None
         name, value = found
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-            raise self.fault(f"{_shown(value)} is not usable", name, "a finite number")
+        if isinstance(value, bool) or not isinstance(value, int | float) or not above < value <= most:
+            raise self.fault(f"{_shown(value)} is not usable", name, f"a number above {above:g}, at most {most:g}")
         return float(value)
+
+    def share(self, *names: str, default: float) -> float:
+        """A number above 0 and at most 1, or the default."""
+        found = self.optional_number(*names, above=0, most=1)
+        return default if found is None else found
 
     def flag(self, *names: str, default: bool = False) -> bool:
         """True or false, or the default."""

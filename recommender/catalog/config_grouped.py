@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from recommender.catalog.config_attention import attention_groups, layer_kinds, refuse_foreign
 from recommender.catalog.config_decoder import Decoder
-from recommender.catalog.config_families import FAMILIES, Family
+from recommender.catalog.config_families import ALL_HEADS, FAMILIES, Family
 from recommender.catalog.config_fields import Fields
 from recommender.catalog.config_layers import Heads, dense_mlp, grouped_query, vector
 from recommender.catalog.config_moe import Mixture, mixture
@@ -34,7 +34,7 @@ def grouped(fields: Fields, architecture: str) -> Decoder:
     """The language side of a model with grouped-query attention in every layer."""
     family = FAMILIES[architecture]
     refuse_foreign(fields, architecture)
-    shape = _shape(fields, family)
+    shape = _shape(fields, family, architecture)
     kinds = layer_kinds(fields, shape.layers, family)
     mixed = mixture(family.mixture, fields, shape.heads.hidden, shape.layers) if family.mixture else None
     return Decoder(
@@ -56,7 +56,7 @@ def grouped(fields: Fields, architecture: str) -> Decoder:
     )
 
 
-def _shape(fields: Fields, family: Family) -> Shape:
+def _shape(fields: Fields, family: Family, architecture: str) -> Shape:
     hidden = fields.integer("hidden_size", "n_embd", "d_model", "model_dim")
     heads = fields.integer("num_attention_heads", "n_head", "n_heads")
     declared = fields.optional("head_dim", "attention_head_dim") if family.own_head_dim else None
@@ -66,13 +66,17 @@ def _shape(fields: Fields, family: Family) -> Shape:
     return Shape(
         layers=fields.layers(),
         vocabulary=fields.integer("vocab_size", "padded_vocab_size"),
-        heads=Heads(hidden, heads, _kv_heads(fields, heads), head_dim, head_dim),
+        heads=Heads(hidden, heads, _kv_heads(fields, heads, architecture), head_dim, head_dim),
         tied=fields.flag("tie_word_embeddings", default=family.tied),
     )
 
 
-def _kv_heads(fields: Fields, heads: int) -> int:
+def _kv_heads(fields: Fields, heads: int, architecture: str) -> int:
+    """As declared; where it is not, all heads for classes that then take them, else an error that names the key."""
     declared = fields.optional("num_key_value_heads", "num_kv_heads", "n_head_kv", "multi_query_group_num")
+    said = architecture in ALL_HEADS or fields.is_null("num_key_value_heads") or "multi_query" in fields
+    if declared is None and not said:
+        raise fields.missing("num_key_value_heads")
     kv_heads = declared or (1 if fields.flag("multi_query") else heads)
     if heads % kv_heads:
         raise fields.fault(f"{heads} heads cannot share {kv_heads} KV heads", "num_key_value_heads", "a divisor")

@@ -114,10 +114,10 @@ def _mimo(fields: Fields) -> Decoder:
         narrow_dim,
         fields.integer("swa_v_head_dim", default=value_dim),
     )
-    sliding, full = _split([bool(flag) for flag in _pattern(fields, "hybrid_layer_pattern", layers)])
-    sparse, dense = _split([bool(flag) for flag in _pattern(fields, "moe_layer_freq", layers)])
+    sliding, full = _split(_flags(fields, "hybrid_layer_pattern", layers))
+    sparse, dense = _split(_flags(fields, "moe_layer_freq", layers))
     experts, width = fields.integer("n_routed_experts"), fields.integer("moe_intermediate_size")
-    share = fields.number("partial_rotary_factor", default=1.0)
+    share = fields.share("partial_rotary_factor", default=1.0)
     longest = fields.integer("max_position_embeddings")
     tensors = [
         *embeddings(vocabulary, hidden, tied=fields.flag("tie_word_embeddings")),
@@ -151,6 +151,14 @@ def _pattern(fields: Fields, key: str, layers: int) -> list[object]:
     if len(found) < layers:
         raise fields.fault(f"{len(found)} entries for {layers} layers", key, f"{layers} entries")
     return found[:layers]
+
+
+def _flags(fields: Fields, key: str, layers: int) -> list[bool]:
+    """True or false (1 or 0) for each layer."""
+    found = _pattern(fields, key, layers)
+    if any(flag not in (0, 1) for flag in found):
+        raise fields.fault("an entry that is neither 0 nor 1", key, "0 or 1 for each layer")
+    return [bool(flag) for flag in found]
 
 
 def _mimo_attention(fields: Fields, at: Heads, layers: LayerIndices, key: str, *, default: bool) -> Iterator[Tensor]:
@@ -206,7 +214,7 @@ def _llama4_rotated(fields: Fields, layers: int) -> list[bool]:
     """Layers with rotary positions, which attend inside chunks; every fourth has neither, by default."""
     named = fields.sequence("no_rope_layers")
     if named:
-        return [bool(flag) for flag in _pattern(fields, "no_rope_layers", layers)]
+        return _flags(fields, "no_rope_layers", layers)
     step = fields.integer("no_rope_layer_interval", default=4)
     return [(index + 1) % step != 0 for index in range(layers)]
 

@@ -8,6 +8,8 @@ from typing import Literal
 Split = Literal["outputs", "inputs", "kv_heads", "vocabulary", "heads", "none"]
 AttentionKind = Literal["full", "sliding", "chunked", "mla", "compressed", "linear", "measured", "unknown"]
 LayerIndices = range | tuple[int, ...]
+YARN_AS_WRITTEN = (0, 30)
+"""The release from which max_position_embeddings of a YaRN config is taken as it is written (vLLM PR 56446)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,7 +176,9 @@ class Checkpoint:
 class Model:
     """One model: geometry and parameters, exact, from its config values.
 
-    `kv_heads` and `intermediate_size` are those of the first layer that has any where layers differ.
+    `kv_heads` and `intermediate_size` are those of the first layer that has any where layers differ. `max_model_len` is
+    the longest request it takes; `default_max_model_len` is what the engine takes unasked, where that is shorter (long
+    RoPE); `rescaled_max_model_len` is the longest one of releases that scaled YaRN's length once more.
     """
 
     id: str
@@ -205,6 +209,17 @@ class Model:
     every_stage: tuple[str, ...] = ()  # groups outside the layers that each pipeline stage holds, not only one
     mtp_layers: int = 0  # speculative layers in the repository that are not loaded by default
     tp_divides: tuple[tuple[str, int], ...] = ()  # named sizes that tp must divide besides attention heads
+    default_max_model_len: int | None = None
+    rescaled_max_model_len: int | None = None
+
+    def longest(self, engine_version: tuple[int, ...]) -> int:
+        """The longest request this release of vLLM lets the model take."""
+        before = self.rescaled_max_model_len
+        return before if before is not None and engine_version < YARN_AS_WRITTEN else self.max_model_len
+
+    def unasked_len(self, engine_version: tuple[int, ...]) -> int:
+        """The length this release of vLLM takes where none is asked for."""
+        return self.default_max_model_len or self.longest(engine_version)
 
     @property
     def parameters(self) -> int:

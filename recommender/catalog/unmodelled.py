@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from recommender.catalog.config_fields import Fields, language_part
 from recommender.catalog.config_quantisation import plain_dtype
-from recommender.catalog.config_rotary import max_model_len
+from recommender.catalog.config_rope import lengths_of
 from recommender.catalog.models import AttentionLayers, Model, Split, Tensor
 from recommender.catalog.repository import Repository
 from recommender.catalog.safetensors import BITS, StoredTensor
@@ -52,7 +52,7 @@ def unmodelled(repository: Repository, kv_bytes_per_token: int) -> Model:
         kv_heads=fields.integer("num_key_value_heads", default=heads),
         intermediate_size=fields.integer("intermediate_size", "moe_intermediate_size", "n_inner", "ffn_hidden_size"),
         vocabulary=fields.integer("vocab_size"),
-        max_model_len=max_model_len(fields),
+        max_model_len=lengths_of(fields).longest,
         tied_embeddings=tied,
         experts=experts,
         experts_per_token=fields.integer("num_experts_per_tok", default=1) if experts else 0,

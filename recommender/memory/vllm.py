@@ -65,7 +65,7 @@ def fit_vllm(replica: Replica) -> Fit:
 def _start(replica: Replica) -> _Start:
     constants = engine_constants(replica.engine, replica.engine_version)
     quantisation = stored_as(replica.model, replica.weights, replica.checkpoint)
-    length = replica.max_model_len or replica.model.max_model_len
+    length = replica.max_model_len or replica.model.unasked_len(constants.number)
     verdict = compatible(
         replica.model,
         replica.gpu,
@@ -134,8 +134,9 @@ def _refusal(start: _Start, budget: Budget, size: KvSize) -> tuple[str | None, i
     replica, limits = start.replica, start.limits
     if not start.verdict.ok:
         return start.verdict.reason, None
-    if limits.max_model_len > replica.model.max_model_len:
-        return refusal.too_long(start.constants, limits.max_model_len, replica.model.max_model_len), None
+    longest = replica.model.longest(start.constants.number)
+    if limits.max_model_len > longest:
+        return refusal.too_long(start.constants, limits.max_model_len, longest), None
     if (why := _no_memory(start, budget)) is not None:
         return why, None
     pool = budget.stage.pool
@@ -229,7 +230,7 @@ def _longest(start: _Start, size: KvSize, pool: KvPool) -> int:
     """The longest length at which max_num_seqs requests fit at once, max_num_batched_tokens as it is."""
     usable = size.blocks - start.constants.null_blocks(start.replica.gpu)
     share = max(0, usable) // start.limits.max_num_seqs
-    return pool.longest_request(share, start.in_flight_tokens, start.replica.model.max_model_len)
+    return pool.longest_request(share, start.in_flight_tokens, start.replica.model.longest(start.constants.number))
 
 
 def _interval(start: _Start, budget: Budget, outside: tuple[str, ...]) -> tuple[int, int]:

@@ -159,7 +159,7 @@ def _rows(table: PhysicsTable, columns: ReplicaColumns, at: Int, pool: KvPool, d
     return _Rows(
         pool=pool,
         demand=demand,
-        model_maximum=table.setting.model.max_model_len,
+        model_maximum=table.setting.model.longest(table.constants.number),
         stages=tuple(_stage_rows(stage, entries, usable) for stage in table.depth),
         length=length,
         asked_tokens=asked,

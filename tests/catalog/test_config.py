@@ -262,17 +262,3 @@ def test_a_separate_quantisation_file_counts_too() -> None:
     """NVIDIA's repositories declare weights and cache in hf_quant_config.json, often nowhere else."""
     found = model(LLAMA, _hf_quant_config={"quantization": {"quant_algo": "FP8", "kv_cache_quant_algo": "FP8"}})
     assert (found.native, found.kv_declared) == ("fp8", "fp8")
-
-
-@pytest.mark.parametrize(
-    ("rope", "expected"),
-    [
-        (None, 131_072),
-        ({"rope_type": "llama3", "factor": 8.0}, 131_072),
-        ({"rope_type": "yarn", "factor": 4.0}, 131_072),
-        ({"rope_type": "linear", "factor": 2.0}, 262_144),
-        ({"type": "dynamic", "factor": 4.0}, 524_288),
-    ],
-)
-def test_longest_request(rope: dict[str, Any] | None, expected: int) -> None:
-    assert model(LLAMA, rope_scaling=rope).max_model_len == expected
