@@ -4,30 +4,13 @@ from __future__ import annotations
 
 import sys
 from datetime import date
-from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from recommender.console import INTERNAL, emit, guarded, note
-
-
-class Format(StrEnum):
-    """How an answer is written."""
-
-    table = "table"
-    json = "json"
-    csv = "csv"
-
-
-class GroupBy(StrEnum):
-    """Of what only the best plan is kept."""
-
-    gpu = "gpu"
-    provider = "provider"
-    region = "region"
-
+from recommender.command import options as opt
+from recommender.console import emit, failed, guarded, note
 
 app = typer.Typer(
     help="The provably cheapest GPU set-up that serves a language model at your request lengths and service level.",
@@ -39,12 +22,6 @@ app = typer.Typer(
 )
 catalog_app = typer.Typer(help="The facts that answers stand on.", no_args_is_help=True, rich_markup_mode=None)
 app.add_typer(catalog_app, name="catalog")
-
-Scenario = Annotated[str, typer.Argument(metavar="SCENARIO", help="A scenario file, or the name of a shipped one.")]
-Written = Annotated[Format, typer.Option("--format", help="How the answer is written.")]
-Output = Annotated[Path | None, typer.Option(help="Write to this file instead of standard output.")]
-Overlays = Annotated[list[str] | None, typer.Option("--catalog", help="A catalog overlay; may be given again.")]
-Contains = Annotated[str, typer.Argument(metavar="[TEXT]", help="Only rows whose names contain all these words.")]
 
 
 def _version(wanted: bool) -> None:
@@ -58,7 +35,9 @@ def _version(wanted: bool) -> None:
 @app.callback()
 def options(
     debug: Annotated[bool, typer.Option("--debug", help="Show the traceback of an internal error.")] = False,
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Show it.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
+    ] = False,
 ) -> None:
     """Options that stand before any command."""
 
@@ -66,12 +45,12 @@ def options(
 @app.command()
 @guarded
 def run(
-    scenario: Scenario,
-    group_by: Annotated[GroupBy | None, typer.Option(help="Keep only the best plan of each.")] = None,
-    written: Written = Format.table,
-    output: Output = None,
+    scenario: opt.Scenario,
+    group_by: Annotated[opt.GroupBy | None, typer.Option(help="Keep only the best plan of each.")] = None,
+    written: opt.Written = opt.Format.table,
+    output: opt.Output = None,
 ) -> None:
-    """The ranked, provably cheapest plans for a scenario and its variants."""
+    """The cheapest plans for a scenario, ranked and proven. Its variants are answered beside it."""
     from recommender.command.answers import age_notes, run_answers, show_answers
 
     answers = run_answers(scenario, group_by.value if group_by else None)
@@ -84,14 +63,18 @@ def run(
 @app.command()
 @guarded
 def ask(
-    question: Annotated[str, typer.Argument(help='A sentence: "cheapest setup for 50 concurrent 8K requests".')],
-    model: Annotated[str | None, typer.Option(help="Hugging Face id or alias.")] = None,
-    partial: Annotated[bool, typer.Option(help="Answer even where words are not understood, and list them.")] = False,
-    catalog: Overlays = None,
-    written: Written = Format.table,
-    output: Output = None,
+    question: Annotated[
+        str, typer.Argument(metavar="QUESTION", help='Such as "50 concurrent 8K requests under $20/h".')
+    ],
+    model: Annotated[
+        str | None, typer.Option(metavar="NAME", help="As in `recommender models`; a folder, file or hf://.")
+    ] = None,
+    partial: opt.Partial = False,
+    catalog: opt.Overlays = None,
+    written: opt.Written = opt.Format.table,
+    output: opt.Output = None,
 ) -> None:
-    """The answer to a question in a sentence; without a model, for llama-3.1-8b and llama-3.1-70b."""
+    """The answer to a question in a sentence. Without a model, for llama-3.1-8b and llama-3.1-70b."""
     from recommender.command.answers import ask_answers, show_answers
 
     answers, notes = ask_answers(question, model, partial, tuple(catalog or ()))
@@ -104,12 +87,12 @@ def ask(
 @app.command()
 @guarded
 def budget(
-    scenario: Scenario,
-    usd_per_month: Annotated[str, typer.Option(help="Dollars for a month of 730 hours.")],
-    written: Written = Format.table,
-    output: Output = None,
+    scenario: opt.Scenario,
+    usd_per_month: Annotated[str, typer.Option(metavar="USD", help="Dollars for a month of 730 hours.")],
+    written: opt.Written = opt.Format.table,
+    output: opt.Output = None,
 ) -> None:
-    """The most requests at once that a budget buys, and the plan that serves them."""
+    """The most requests at once that a budget buys. And the plan that serves them."""
     from recommender.command.answers import budget_answers, show_answers
 
     answers = budget_answers(scenario, usd_per_month)
@@ -120,10 +103,12 @@ def budget(
 @app.command()
 @guarded
 def ladder(
-    scenario: Scenario,
-    gpu: Annotated[str | None, typer.Option(help="The GPU; needed unless the scenario names a single one.")] = None,
-    written: Written = Format.table,
-    output: Output = None,
+    scenario: opt.Scenario,
+    gpu: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Needed unless the scenario names a single GPU.")
+    ] = None,
+    written: opt.Written = opt.Format.table,
+    output: opt.Output = None,
 ) -> None:
     """Rung by rung, for one GPU: what fits, and what the rung costs."""
     from recommender.command.answers import climb, show_ladder
@@ -136,28 +121,32 @@ def ladder(
 @app.command()
 @guarded
 def fit(
-    model: Annotated[str, typer.Option(help="Catalog name, folder, config.json or hf://owner/name.")],
-    gpu: Annotated[str, typer.Option(help="GPU name of the catalog.")],
-    tp: Annotated[int, typer.Option(min=1, max=1024, help="Tensor-parallel size.")] = 1,
-    pp: Annotated[int, typer.Option(min=1, max=1024, help="Pipeline-parallel size.")] = 1,
-    dp: Annotated[int, typer.Option(min=1, max=1024, help="Data-parallel size.")] = 1,
-    ep: Annotated[int, typer.Option(min=1, max=1024, help="Expert-parallel size.")] = 1,
-    weights: Annotated[str | None, typer.Option(help="Weight dtype; absent: the model's own.")] = None,
-    kv_dtype: Annotated[str, typer.Option(help="auto or fp8.")] = "auto",
-    max_model_len: Annotated[str | None, typer.Option(help="Tokens, such as 8192 or 8K.")] = None,
-    max_num_seqs: Annotated[int | None, typer.Option(min=1, max=10**7, help="Requests at once.")] = None,
-    max_num_batched_tokens: Annotated[str | None, typer.Option(help="Tokens of one engine step.")] = None,
-    gpu_memory_utilization: Annotated[float | None, typer.Option(help="Share of the memory, above 0 to 1.")] = None,
-    kv_cache_memory_bytes: Annotated[int | None, typer.Option(min=1, help="KV cache per GPU, instead.")] = None,
+    model: Annotated[str, typer.Option(metavar="NAME", help="Catalog name, folder, config.json or hf://owner/name.")],
+    gpu: Annotated[str, typer.Option(metavar="NAME", help="As in `recommender gpus`.")],
+    tp: Annotated[int, typer.Option(parser=opt.SIZE, metavar="N", help="Tensor-parallel size.")] = 1,
+    pp: Annotated[int, typer.Option(parser=opt.SIZE, metavar="N", help="Pipeline-parallel size.")] = 1,
+    dp: Annotated[int, typer.Option(parser=opt.SIZE, metavar="N", help="Data-parallel size.")] = 1,
+    ep: Annotated[int, typer.Option(parser=opt.SIZE, metavar="N", help="Expert-parallel size: 1, or tp x dp.")] = 1,
+    weights: Annotated[str | None, typer.Option(metavar="DTYPE", help="Absent: the model's own.")] = None,
+    kv_dtype: Annotated[str, typer.Option(metavar="DTYPE", help="auto or fp8.")] = "auto",
+    max_model_len: Annotated[str | None, typer.Option(metavar="TOKENS", help="Such as 8192 or 8K.")] = None,
+    max_num_seqs: Annotated[int | None, typer.Option(parser=opt.COUNT, metavar="N", help="Requests at once.")] = None,
+    max_num_batched_tokens: Annotated[
+        str | None, typer.Option(metavar="TOKENS", help="Tokens of one engine step.")
+    ] = None,
+    gpu_memory_utilization: opt.Utilization = None,
+    kv_cache_memory_bytes: opt.CacheBytes = None,
     enforce_eager: Annotated[bool, typer.Option("--enforce-eager", help="Run without CUDA graphs.")] = False,
-    engine: Annotated[str, typer.Option(help="Inference engine.")] = "vllm",
-    engine_version: Annotated[str | None, typer.Option(help="Whose rules and constants apply.")] = None,
-    memory_model: Annotated[str, typer.Option(help="vllm, or article: the flat 2 GB rule.")] = "vllm",
-    concurrency: Annotated[int | None, typer.Option(min=1, max=10**7, help="Sets max-num-seqs.")] = None,
-    kv_bytes_per_token: Annotated[int | None, typer.Option(min=1, help="Measured, for an unmodelled class.")] = None,
-    catalog: Overlays = None,
-    written: Written = Format.table,
-    output: Output = None,
+    engine: Annotated[str, typer.Option(metavar="NAME", help="Inference engine.")] = "vllm",
+    engine_version: Annotated[
+        str | None, typer.Option(metavar="VERSION", help="Whose rules and constants apply.")
+    ] = None,
+    memory_model: Annotated[str, typer.Option(metavar="NAME", help="vllm, or article: the flat 2 GB rule.")] = "vllm",
+    concurrency: opt.Concurrency = None,
+    kv_bytes_per_token: opt.MeasuredBytes = None,
+    catalog: opt.Overlays = None,
+    written: opt.Written = opt.Format.table,
+    output: opt.Output = None,
 ) -> None:
     """Whether one replica starts, and what it holds."""
     asked: dict[str, Any] = {
@@ -174,18 +163,18 @@ def fit(
 @guarded
 def verify(
     log: Annotated[Path, typer.Argument(metavar="LOG", help="A vLLM start-up log: text, JSON lines, several ranks.")],
-    model: Annotated[str | None, typer.Option(help="Hugging Face id or alias; absent: as in the log.")] = None,
-    gpu: Annotated[str | None, typer.Option(help="GPU name of the catalog; absent: as in the log.")] = None,
-    engine_version: Annotated[str | None, typer.Option(help="Where the log does not say which.")] = None,
-    tolerance: Annotated[
-        str | None, typer.Option(help="Share of the budget, such as 0.03 (the default) or 3%.")
+    model: Annotated[str | None, typer.Option(metavar="NAME", help="Absent: as in the log.")] = None,
+    gpu: Annotated[str | None, typer.Option(metavar="NAME", help="Absent: as in the log.")] = None,
+    engine_version: Annotated[str | None, typer.Option(metavar="VERSION", help="Where the log does not say.")] = None,
+    tolerance: opt.Tolerance = None,
+    save_calibration: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Add what the log corrects to it.")
     ] = None,
-    save_calibration: Annotated[Path | None, typer.Option(help="Add what the log corrects to this file.")] = None,
-    catalog: Overlays = None,
-    written: Written = Format.table,
-    output: Output = None,
+    catalog: opt.Overlays = None,
+    written: opt.Written = opt.Format.table,
+    output: opt.Output = None,
 ) -> None:
-    """A start-up log against what is predicted for it; exit 1 beyond the tolerance, 2 where it is none."""
+    """A start-up log against what is predicted for it. Exit code 1 beyond the tolerance, 2 where it is no log."""
     from recommender.command.verify import calibration_with, show_verification, verification_of
 
     found = verification_of(
@@ -201,15 +190,15 @@ def verify(
 @guarded
 def lengths(
     source: Annotated[str, typer.Argument(metavar="FILE|PRESET", help="A log, a cell file, metrics, or a trace.")],
-    concurrency: Annotated[int | None, typer.Option(min=1, max=10**7, help="Adds what so many hold in flight.")] = None,
-    epsilon: Annotated[float, typer.Option(help="Share of the engine's steps that may need more.")] = 0.01,
-    max_model_len: Annotated[str | None, typer.Option(help="Tokens, such as 8K; absent: the longest request.")] = None,
-    columns: Annotated[str | None, typer.Option(help="Of a log: input=NAME,output=NAME,timestamp=NAME.")] = None,
-    timestamp_unit: Annotated[str | None, typer.Option(help="Of a log: s, ms, us, ns or auto.")] = None,
-    written: Written = Format.table,
-    output: Annotated[Path | None, typer.Option(help="Write the cell file that a scenario can use here.")] = None,
+    concurrency: opt.InFlight = None,
+    epsilon: opt.Epsilon = 0.01,
+    max_model_len: Annotated[str | None, typer.Option(metavar="TOKENS", help="Absent: the longest request.")] = None,
+    columns: Annotated[str | None, typer.Option(metavar="LIST", help="input=NAME,output=NAME,timestamp=NAME.")] = None,
+    timestamp_unit: Annotated[str | None, typer.Option(metavar="UNIT", help="s, ms, us, ns or auto.")] = None,
+    written: opt.Written = opt.Format.table,
+    output: Annotated[Path | None, typer.Option(metavar="FILE", help="Write what a scenario can use here.")] = None,
 ) -> None:
-    """Request lengths of a log in a few kilobytes: quantiles, joint histogram, arrivals, need in flight."""
+    """The request lengths of a log, in a few kilobytes. Quantiles, joint histogram, arrivals, need in flight."""
     from recommender.command.lengths import described, show_lengths
 
     found = described(
@@ -221,15 +210,18 @@ def lengths(
         max_model_len=max_model_len,
     )
     if output is not None:
-        emit(show_lengths(found, Format.json if written == Format.table else written.value), output)
-    if output is None or written == Format.table:
+        emit(show_lengths(found, opt.Format.json if written == opt.Format.table else written.value), output)
+    if output is None or written == opt.Format.table:
         emit(show_lengths(found, written.value), None)
 
 
 @app.command()
 @guarded
 def models(
-    text: Contains = "", catalog: Overlays = None, written: Written = Format.table, output: Output = None
+    text: opt.Contains = "",
+    catalog: opt.Overlays = None,
+    written: opt.Written = opt.Format.table,
+    output: opt.Output = None,
 ) -> None:
     """The models of the catalog."""
     _list("models", text, catalog, written, output)
@@ -237,7 +229,12 @@ def models(
 
 @app.command()
 @guarded
-def gpus(text: Contains = "", catalog: Overlays = None, written: Written = Format.table, output: Output = None) -> None:
+def gpus(
+    text: opt.Contains = "",
+    catalog: opt.Overlays = None,
+    written: opt.Written = opt.Format.table,
+    output: opt.Output = None,
+) -> None:
     """The GPUs of the catalog."""
     _list("gpus", text, catalog, written, output)
 
@@ -245,13 +242,16 @@ def gpus(text: Contains = "", catalog: Overlays = None, written: Written = Forma
 @app.command()
 @guarded
 def offers(
-    text: Contains = "", catalog: Overlays = None, written: Written = Format.table, output: Output = None
+    text: opt.Contains = "",
+    catalog: opt.Overlays = None,
+    written: opt.Written = opt.Format.table,
+    output: opt.Output = None,
 ) -> None:
     """The offers of the catalog, with price, date and source."""
     _list("offers", text, catalog, written, output)
 
 
-def _list(kind: str, text: str, overlays: list[str] | None, written: Format, output: Path | None) -> None:
+def _list(kind: str, text: str, overlays: list[str] | None, written: opt.Format, output: Path | None) -> None:
     from recommender.command.listings import listing
 
     emit(listing(kind, text, tuple(overlays or ()), written.value), output)
@@ -260,9 +260,9 @@ def _list(kind: str, text: str, overlays: list[str] | None, written: Format, out
 @catalog_app.command()
 @guarded
 def validate(
-    overlays: Annotated[list[str] | None, typer.Argument(metavar="[FILE]...", help="Catalog overlays.")] = None,
+    overlays: Annotated[list[str] | None, typer.Argument(metavar="FILE", help="Catalog overlays.")] = None,
 ) -> None:
-    """Checks the shipped catalog and any overlays; exit 2 lists every fault."""
+    """Checks the catalog and any overlays. Exit code 2 lists every fault."""
     from recommender.command.listings import validated
 
     emit(validated(tuple(overlays or ())), None)
@@ -270,7 +270,7 @@ def validate(
 
 @app.command()
 @guarded
-def schema(output: Output = None) -> None:
+def schema(output: opt.Output = None) -> None:
     """The JSON schema of a scenario file, for editors."""
     from recommender.command.listings import scenario_schema
 
@@ -279,7 +279,7 @@ def schema(output: Output = None) -> None:
 
 @app.command()
 @guarded
-def init(path: Annotated[Path, typer.Argument(help="The file to write; it must not exist yet.")]) -> None:
+def init(path: Annotated[Path, typer.Argument(metavar="FILE", help="Must not exist yet.")]) -> None:
     """Writes a small scenario to start from."""
     from recommender.command.listings import first_scenario
 
@@ -295,5 +295,4 @@ def main() -> None:
     except Exception as error:
         if debug:
             raise
-        note(f"internal error: {type(error).__name__}: {error} (--debug shows where)")
-        raise SystemExit(INTERNAL) from None
+        raise SystemExit(failed(error)) from None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import functools
 import os
 import sys
@@ -11,6 +13,8 @@ from typing import ParamSpec, TypeVar
 
 from recommender.errors import Fault, InputError, RecommenderError
 
+_STANDARD = "standard output"
+_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 INTERRUPTED = 130  # 128 + SIGINT, as shells count
 INTERNAL = 3
 
@@ -30,11 +34,21 @@ def emit(text: str, output: Path | None) -> None:
 
 
 def _print(text: str) -> None:
+    if sys.stdout is None:  # the shell's `>&-`
+        raise InputError(Fault("cannot be written: it is closed", _STANDARD))
     try:
         sys.stdout.write(text)
         sys.stdout.flush()
-    except BrokenPipeError:  # the reader has seen enough; what is left to flush must not complain either
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    except BrokenPipeError:  # the reader has seen enough
+        _silence()
+    except OSError as error:
+        _silence()
+        raise InputError(Fault(f"cannot be written: {error.strerror or error}", _STANDARD)) from None
+
+
+def _silence() -> None:
+    """What is left to flush at the end must not complain either."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _write(text: str, output: Path) -> None:
@@ -51,8 +65,10 @@ def _write(text: str, output: Path) -> None:
 
 
 def note(text: str) -> None:
-    """One line on standard error."""
-    print(text, file=sys.stderr)  # noqa: T201
+    """One line on standard error, where there is one."""
+    if sys.stderr is not None:
+        with contextlib.suppress(OSError):
+            print(text, file=sys.stderr)  # noqa: T201
 
 
 def report(error: RecommenderError) -> None:
@@ -62,6 +78,18 @@ def report(error: RecommenderError) -> None:
         note(f"{len(faults)} faults:")
     for fault in faults:
         note(f"error: {fault}")
+
+
+def failed(error: Exception) -> int:
+    """The exit code of what no command turned into one, after a line about it: a full disk at the help, or us."""
+    if isinstance(error, OSError) and error.errno in _FULL:
+        _silence()
+        error = InputError(Fault(f"cannot be written: {error.strerror}", _STANDARD))
+    if isinstance(error, InputError):
+        report(error)
+        return error.exit_code
+    note(f"internal error: {type(error).__name__}: {error} (--debug shows where)")
+    return INTERNAL
 
 
 def guarded(command: Callable[_P, _R]) -> Callable[_P, _R]:
