@@ -34,9 +34,12 @@ class Reason(IntEnum):
     FITS = 0
     MEMORY_UNKNOWN = 1  # nobody stated what the engine sees of this card
     WEIGHTS = 2  # weights and reserve alone exceed the budget
-    MAX_MODEL_LEN = 3  # not one request of max_model_len fits: the engine refuses to start
+    # Not one request of max_model_len fits. The engine refuses to start; before 0.29 it starts where only the null
+    # block is missing, and such a request would wait for ever.
+    MAX_MODEL_LEN = 3
     NOT_MODELLED = 4  # the cache or the weights of this (weights, kv dtype, tp) are refused by name
-    UTILIZATION = 5  # the utilization leaves no room for the CUDA context
+    UTILIZATION = 5  # the utilization asks for more than is free once the CUDA context is taken
+    TOO_LONG = 6  # max_model_len is beyond the model's own: the engine refuses it
 
 
 @dataclass(frozen=True, slots=True)

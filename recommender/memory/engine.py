@@ -12,6 +12,7 @@ from recommender.catalog.gpus import Gpu
 from recommender.catalog.models import Model
 from recommender.errors import InputError, NotModelledError
 from recommender.memory.engine_rows import (
+    Context,
     Graphs,
     NonTorch,
     Recurrent,
@@ -42,6 +43,9 @@ class EngineConstants:
     gpu_memory_utilization: float
     graphs_charged: bool
     null_block_checked: bool
+    kv_cache_memory_option: bool
+    estimate_printed: bool
+    context: tuple[Context, ...]
     in_flight_batches: int
     tokens_from_concurrency: bool
     hybrid_groups: bool
@@ -70,6 +74,12 @@ class EngineConstants:
         capability = self.generation_minimum_capability
         old = capability is not None and gpu.compute_capability is not None and gpu.compute_capability < capability
         return "V0" if old else self.newest_generation
+
+    def context_bytes(self, gpu: Gpu, tp: int) -> int:
+        """What is gone of a card before the engine measures its free memory: the context, and what NCCL takes."""
+        major = gpu.compute_capability[0] if gpu.compute_capability else None
+        row = next(row for row in self.context if not row.capability or major in row.capability)
+        return row.by_tp[0 if tp == 1 else 1 if tp < 4 else 2]
 
     def null_blocks(self, gpu: Gpu) -> int:
         """Blocks of every pool that are never handed out: V1 keeps one."""
@@ -150,6 +160,9 @@ def _constants(engine: str, version: str | None) -> EngineConstants:
         gpu_memory_utilization=float(at("gpu_memory_utilization")["value"]),
         graphs_charged=at("graphs_charged")["value"],
         null_block_checked=at("null_block_checked")["value"],
+        kv_cache_memory_option=at("kv_cache_memory_option")["value"],
+        estimate_printed=at("estimate_printed")["value"],
+        context=tuple(Context.of(row) for row in at("context")["rows"]),
         in_flight_batches=at("in_flight_batches")["value"],
         tokens_from_concurrency=at("tokens_printed")["value"] == "concurrency",
         hybrid_groups=at("hybrid_groups")["value"],

@@ -124,6 +124,21 @@ class NonTorch:
 
 
 @dataclass(frozen=True, slots=True)
+class Context:
+    """Memory that is gone before the engine measures, at tp 1, tp 2 and tp 4 and more, by compute capability."""
+
+    capability: tuple[int, ...]  # majors; empty: any
+    by_tp: tuple[int, int, int]
+    source: str
+
+    @classmethod
+    def of(cls, row: Row) -> Context:
+        """The row as a type."""
+        one, two, four = (gib(value) for value in row["gib"])
+        return cls(tuple(row["capability"]), (one, two, four), row["source"])
+
+
+@dataclass(frozen=True, slots=True)
 class Graphs:
     """The CUDA graph estimate: (fixed + per layer x layers x sizes / 51) x factor."""
 

@@ -46,7 +46,9 @@ class Replica:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Weights, KV cache and bytes per token of the whole replica (all its GPUs)."""
+    """Weights and KV cache of all GPUs of the replica; bytes of one token on all GPUs that hold it (one data-parallel
+    rank's, with its pipeline stages).
+    """
 
     weights_bytes: int
     kv_cache_bytes: int

@@ -16,7 +16,6 @@ from recommender.memory.engine import EngineConstants, engine_constants
 from recommender.memory.kv import KvPool
 from recommender.memory.reserve import ReserveTerms, extrapolated
 from recommender.memory.startup import (
-    CONTEXT_BYTES,
     Physics,
     Stage,
     stage_pools,
@@ -50,7 +49,7 @@ class PhysicsTable:
         self.constants: EngineConstants = engine_constants(setting.engine, setting.engine_version)
         self.ids, keys = _distinct(columns)
         share = setting.gpu_memory_utilization or self.constants.gpu_memory_utilization
-        self.gpu = keys[0]
+        self.gpu, self.tp = keys[0], keys[1]
         self.usable = integers(usable_bytes(gpu.memory_bytes or 0, share) for gpu in setting.gpus)[self.gpu]
         parts = _Parts(setting, self.constants)
         found = [parts.entry(*key) for key in zip(*(key.tolist() for key in keys), strict=True)]
@@ -63,9 +62,12 @@ class PhysicsTable:
         self.depth = [StageColumns([each[level] if each else None for each in padded]) for level in range(deepest)]
 
     def _with_margin(self, reasons: Int) -> Int:
-        """Entries whose utilization leaves no room for the CUDA context are refused."""
-        memory = integers(gpu.memory_bytes or 0 for gpu in self.setting.gpus)[self.gpu]
-        tight = (reasons == Reason.FITS) & (memory - self.usable < CONTEXT_BYTES)
+        """Entries whose utilization asks for more than is free once the context is taken are refused."""
+        cards = self.setting.gpus
+        memory = integers(gpu.memory_bytes or 0 for gpu in cards)[self.gpu]
+        pairs = zip(self.gpu.tolist(), self.tp.tolist(), strict=True)
+        context = integers(self.constants.context_bytes(cards[gpu], tp) for gpu, tp in pairs)
+        tight = (reasons == Reason.FITS) & (memory - self.usable < context)
         return np.where(tight, int(Reason.UTILIZATION), reasons)
 
     def _kept_free(self, parts: _Parts, keys: Sequence[Int]) -> Int:

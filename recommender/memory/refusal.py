@@ -47,6 +47,11 @@ def no_margin(free_bytes: int, memory_bytes: int, utilization: float, usable_byt
     )
 
 
+def no_option(constants: EngineConstants, option: str) -> str:
+    """The version has no such option."""
+    return f"unrecognized arguments: {option} ({constants.engine} {constants.version} has no such option)"
+
+
 def too_long(constants: EngineConstants, max_model_len: int, model_maximum: int) -> str:
     """The length asked for is beyond the model's own."""
     return (
@@ -62,4 +67,4 @@ def _estimate(estimated: int | None) -> str:
 
 
 def _gib(count_bytes: int) -> float:
-    return round(count_bytes / GIB, 2)
+    return round(count_bytes / GIB, 2) + 0.0  # never -0.0

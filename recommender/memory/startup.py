@@ -14,9 +14,6 @@ from recommender.memory.reserve import Reserve, ReserveTerms, reserve_terms
 from recommender.memory.shards import stage_layers
 from recommender.memory.weights import checkpoint_stages, stored_as
 
-CONTEXT_BYTES = 300 * 2**20
-"""The least that a CUDA context takes before the engine measures (0.3-0.45 GiB on consumer cards, more on others)."""
-
 
 @dataclass(frozen=True, slots=True)
 class Limits:
@@ -122,13 +119,19 @@ def stage_pools(physics: Physics, constants: EngineConstants) -> tuple[KvPool, .
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """How one GPU's usable memory is spent."""
+    """How one GPU's usable memory is spent. `stages` are those of the replica, `number` says which one this is of."""
 
     usable_bytes: int
-    stage: Stage
+    stages: tuple[Stage, ...]
+    number: int
     reserve: Reserve
     extra_reserve_bytes: int
     available_bytes: int  # for the KV cache; negative where weights and reserve exceed the budget
+
+    @property
+    def stage(self) -> Stage:
+        """The stage that binds."""
+        return self.stages[self.number]
 
     @property
     def reserve_bytes(self) -> int:
@@ -151,9 +154,9 @@ def budget_of(
 ) -> Budget:
     """The budget of the GPU that binds: the stage with the fewest blocks, of equal ones the last."""
     budgets = []
-    for stage in stages:
+    for number, stage in enumerate(stages):
         reserve = stage.terms.at(limits.max_num_seqs, limits.max_num_batched_tokens)
         left = usable - stage.weights_bytes - reserve.total_bytes - extra_reserve_bytes
         available = left if kv_cache_memory_bytes is None else kv_cache_memory_bytes
-        budgets.append(Budget(usable, stage, reserve, extra_reserve_bytes, available))
+        budgets.append(Budget(usable, stages, number, reserve, extra_reserve_bytes, available))
     return min(reversed(budgets), key=lambda budget: (budget.blocks, budget.available_bytes))

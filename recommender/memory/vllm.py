@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from recommender.errors import InputError
 from recommender.memory import refusal
@@ -12,9 +12,9 @@ from recommender.memory.engine import EngineConstants, engine_constants
 from recommender.memory.fit import Fit, Replica, Totals
 from recommender.memory.kv import KvPool, KvSize, kv_size
 from recommender.memory.published import published
+from recommender.memory.remarks import idle_block, warnings_of
 from recommender.memory.reserve import extrapolated
 from recommender.memory.startup import (
-    CONTEXT_BYTES,
     Budget,
     Limits,
     Physics,
@@ -137,37 +137,70 @@ def _refusal(start: _Start, budget: Budget, size: KvSize) -> tuple[str | None, i
     longest = replica.model.longest(start.constants.number)
     if limits.max_model_len > longest:
         return refusal.too_long(start.constants, limits.max_model_len, longest), None
-    if (why := _no_memory(start, budget)) is not None:
+    if (why := _no_option(start) or _no_memory(start, budget)) is not None:
         return why, None
     pool = budget.stage.pool
     null = int(start.constants.null_block_checked)
     needed = pool.request_blocks(limits.max_model_len, start.in_flight_tokens)
     if needed <= size.blocks - null:
         return None, None
-    estimated = pool.longest_request(size.blocks - null, start.in_flight_tokens, limits.max_model_len) or None
+    estimated = _estimated(start, pool, size.blocks - null)
     why = refusal.no_request(
         start.constants.generation(replica.gpu),
         limits.max_model_len,
         needed * pool.bytes_per_block,
         budget.available_bytes - null * pool.bytes_per_block,
         size.tokens,
-        estimated,
+        estimated if start.constants.estimate_printed else None,
     )
     return why, estimated
+
+
+def _no_option(start: _Start) -> str | None:
+    """Why the version does not take an option that was given."""
+    if start.replica.kv_cache_memory_bytes is None or start.constants.kv_cache_memory_option:
+        return None
+    return refusal.no_option(start.constants, "--kv-cache-memory-bytes")
+
+
+def _estimated(start: _Start, pool: KvPool, blocks: int) -> int | None:
+    """The longest length that starts, as V1 works it out. V0 works none out; there max_num_batched_tokens follows the
+    length, so a shorter one is tried until it starts.
+    """
+    found = pool.longest_request(blocks, start.in_flight_tokens, start.limits.max_model_len)
+    if start.constants.generation(start.replica.gpu) != "V0":
+        return found or None
+    while found:
+        again = _start(replace(start.replica, max_model_len=found))
+        budget = _budget(again)
+        shorter = budget.stage.pool.longest_request(budget.blocks, again.in_flight_tokens, found)
+        if shorter == found:
+            return found
+        found = shorter
+    return None
 
 
 def _no_memory(start: _Start, budget: Budget) -> str | None:
     """Why there is no pool at all; None where there is one."""
     weights, reserve = budget.stage.weights_bytes, budget.reserve_bytes
+    context = start.constants.context_bytes(start.replica.gpu, start.replica.tp)
     if start.replica.kv_cache_memory_bytes is not None:
-        needed = weights + reserve + budget.available_bytes + CONTEXT_BYTES
-        return refusal.no_room(needed, start.memory_bytes) if needed > start.memory_bytes else None
-    if start.memory_bytes - start.usable_bytes < CONTEXT_BYTES:
-        free = start.memory_bytes - CONTEXT_BYTES
+        needed = weights + reserve + budget.available_bytes + context
+        if needed > start.memory_bytes:
+            return refusal.no_room(needed, start.memory_bytes)
+    elif start.memory_bytes - start.usable_bytes < context:
+        free = start.memory_bytes - context
         return refusal.no_margin(free, start.memory_bytes, start.utilization, start.usable_bytes)
-    if budget.blocks <= int(start.constants.null_block_checked):
+    if _is_empty(start, budget):
         return refusal.no_blocks(weights, reserve, start.usable_bytes)
     return None
+
+
+def _is_empty(start: _Start, budget: Budget) -> bool:
+    """Whether the pool has no block at all; V1 compares bytes, less the null block where its check knows of that."""
+    if start.constants.generation(start.replica.gpu) == "V0":
+        return budget.blocks < 1
+    return budget.available_bytes <= int(start.constants.null_block_checked) * budget.stage.pool.bytes_per_block
 
 
 def _fit(start: _Start, budget: Budget | None, size: KvSize | None, why: str | None, estimated: int | None) -> Fit:
@@ -216,13 +249,30 @@ def _fit(start: _Start, budget: Budget | None, size: KvSize | None, why: str | N
         starts=why is None,
         refusal=why,
         estimated_max_model_len=estimated,
-        total=Totals(weights_bytes * replica.gpus, kv_bytes * replica.gpus, per_token * replica.gpus),
+        total=_totals(start, budget) if budget else Totals(0, 0, 0),
         extrapolated=outside,
         launch_arguments=start.verdict.launch_arguments,
         sources=_sources(start),
-        warnings=_warnings(start),
+        warnings=_warnings(start, budget, why),
         kv_cache_bytes_interval=expected,
         borderline=bool(budget and expected and _borderline(start, budget, expected)),
+    )
+
+
+def _totals(start: _Start, budget: Budget) -> Totals:
+    """All GPUs together. A token lives on every rank of every stage of one data-parallel rank, not on the others.
+
+    A stage that does not bind forms as many blocks as the one that does.
+    """
+    tp, dp = start.replica.tp, start.replica.dp
+    binding = budget.stage
+    others = [stage for number, stage in enumerate(budget.stages) if number != budget.number]
+    cache = max(0, budget.available_bytes) + sum(budget.blocks * stage.pool.bytes_per_block for stage in others)
+    stages = (binding, *others)
+    return Totals(
+        weights_bytes=sum(stage.weights_bytes for stage in stages) * tp * dp,
+        kv_cache_bytes=cache * tp * dp,
+        kv_bytes_per_token=sum(stage.pool.kv_bytes_per_token for stage in stages) * tp,
     )
 
 
@@ -281,13 +331,12 @@ def _weights_source(replica: Replica) -> str:
     return f"{published(replica.model, stored, checkpoint).source}; {checkpoint.source}"
 
 
-def _warnings(start: _Start) -> tuple[str, ...]:
-    replica, limits = start.replica, start.limits
-    found = []
-    if not replica.gpu.memory_verified:
-        found.append(f"memory of {replica.gpu.name} is unverified ({replica.gpu.memory_confidence})")
-    if replica.max_num_seqs is not None and replica.max_num_seqs > limits.max_num_seqs:
-        found.append(
-            f"max_num_seqs {replica.max_num_seqs} is cut to max_num_batched_tokens {limits.max_num_batched_tokens}"
-        )
-    return tuple(found)
+def _warnings(start: _Start, budget: Budget | None, why: str | None) -> tuple[str, ...]:
+    found = warnings_of(start.replica, start.constants, start.limits, _correction(start))
+    if budget is None or why is not None:
+        return found
+    pool, blocks, length = budget.stage.pool, budget.blocks, start.limits.max_model_len
+    usable = blocks - start.constants.null_blocks(start.replica.gpu)
+    if pool.request_blocks(length, start.in_flight_tokens) <= usable:
+        return found
+    return (*found, idle_block(pool, blocks, length, start.in_flight_tokens))

@@ -26,7 +26,10 @@ class VllmMemory:
         table = PhysicsTable(setting, columns)
         rows = len(columns)
         zeros = [np.zeros(rows, dtype=np.int64) for _ in range(3)]
-        found = Capacity(zeros[0], zeros[1], zeros[2], table.reasons[table.ids])
+        longest = setting.model.longest(table.constants.number)
+        reasons = table.reasons[table.ids]
+        too_long = (reasons == Reason.UTILIZATION) & (columns.max_model_len > longest)
+        found = Capacity(zeros[0], zeros[1], zeros[2], np.where(too_long, int(Reason.TOO_LONG), reasons))
         for pool, chosen in table.by_pool():
             for start in range(0, len(chosen), CHUNK):
                 at = chosen[start : start + CHUNK]
@@ -82,6 +85,7 @@ class _Rows:
     tokens: Int  # the same with the default filled in
     batches: Int  # in flight at once
     null: Int  # blocks never handed out
+    checked: Int  # those of them that the start-up check takes off
 
     def at(self, rows: Int) -> _Rows:
         """Some of the rows."""
@@ -90,7 +94,10 @@ class _Rows:
             self.demand,
             self.model_maximum,
             tuple(stage.at(rows) for stage in self.stages),
-            *(column[rows] for column in (self.length, self.asked_tokens, self.tokens, self.batches, self.null)),
+            *(
+                column[rows]
+                for column in (self.length, self.asked_tokens, self.tokens, self.batches, self.null, self.checked)
+            ),
         )
 
     def batched_tokens(self, seqs: Int) -> Int:
@@ -120,8 +127,10 @@ class _Rows:
             seqs[short] = self.at(short).largest(most[short])
         started = np.maximum(seqs, 1)
         tokens = self.batched_tokens(started)
-        available, blocks = self.binding(started, tokens)
-        unfit = np.where(blocks <= self.null, Reason.WEIGHTS, Reason.MAX_MODEL_LEN)
+        available, per_block = self.binding(started, tokens)
+        none = np.where(self.null == 0, available < per_block, available <= self.checked * per_block)
+        unfit = np.where(none, Reason.WEIGHTS, Reason.MAX_MODEL_LEN)
+        unfit = np.where(self.length > self.model_maximum, Reason.TOO_LONG, unfit)
         found.sequences[at] = seqs
         found.kv_cache_bytes[at] = available
         found.max_num_batched_tokens[at] = tokens
@@ -138,15 +147,17 @@ class _Rows:
         return low
 
     def binding(self, seqs: Int, tokens: Int) -> tuple[Int, Int]:
-        """(KV bytes, blocks) of the stage with the fewest blocks, of equal ones the one with the fewest bytes."""
+        """(KV bytes, bytes a block) of the stage with the fewest blocks, of equal ones with the fewest bytes."""
         available = np.maximum(self.stages[-1].available(seqs, tokens), 0)
-        blocks = available // self.stages[-1].bytes_per_block
+        per_block = self.stages[-1].bytes_per_block
+        blocks = available // per_block
         for stage in self.stages[-2::-1]:
             left = np.maximum(stage.available(seqs, tokens), 0)
             held = left // stage.bytes_per_block
             fewer = (held < blocks) | ((held == blocks) & (left < available))
             available, blocks = np.where(fewer, left, available), np.where(fewer, held, blocks)
-        return available, blocks
+            per_block = np.where(fewer, stage.bytes_per_block, per_block)
+        return available, per_block
 
 
 def _rows(table: PhysicsTable, columns: ReplicaColumns, at: Int, pool: KvPool, demand: Demand) -> _Rows:
@@ -166,6 +177,7 @@ def _rows(table: PhysicsTable, columns: ReplicaColumns, at: Int, pool: KvPool, d
         tokens=np.where(asked > 0, asked, _default_tokens(table, gpu, length)),
         batches=pp + ahead,
         null=integers(table.constants.null_blocks(card) for card in table.setting.gpus)[gpu],
+        checked=np.full_like(gpu, int(table.constants.null_block_checked)),
     )
 
 

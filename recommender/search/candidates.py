@@ -28,6 +28,7 @@ REASONS = {
     Reason.MAX_MODEL_LEN: "not one request of max-model-len fits, so the engine refuses to start",
     Reason.NOT_MODELLED: "its weights or its cache are not modelled",
     Reason.UTILIZATION: "the utilization leaves no room for the CUDA context",
+    Reason.TOO_LONG: "max-model-len is longer than the model allows",
 }
 
 

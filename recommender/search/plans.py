@@ -63,7 +63,7 @@ def plan_of(question: Question, bought: Bought, rank: int) -> Plan:
         adjustments=adjustments_of(terms, question.model, _spread(question, replicas)),
         offers=purchases,
         replicas=replicas,
-        warnings=warnings_of(question.scenario, question.gpus, columns, purchases, replicas, question.medians),
+        warnings=warnings_of(question.scenario, columns, purchases, replicas, question.medians),
     )
 
 

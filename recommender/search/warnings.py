@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import date
 
-from recommender.catalog.gpus import Gpu
 from recommender.scenario import Scenario
 from recommender.search.columns import Column, matches
 from recommender.search.plan import Purchase, ReplicaGroup
@@ -14,17 +13,15 @@ from recommender.units import show_gb, show_usd, usd
 
 def warnings_of(
     scenario: Scenario,
-    gpus: Mapping[str, Gpu],
     columns: Sequence[Column],
     purchases: Sequence[Purchase],
     replicas: Sequence[ReplicaGroup],
     medians: Mapping[str, int],
 ) -> tuple[str, ...]:
-    """The plan's warnings, price first, then hardware, then memory."""
+    """The plan's warnings, price first, then hosts, then memory."""
     as_of = scenario.as_of
     found = [text for purchase in purchases for text in _price(purchase, medians, as_of, scenario)]
     found += _stock(scenario, columns)
-    found += [text for name in sorted({column.gpu for column in columns}) for text in _card(gpus[name])]
     for group in replicas:
         found += _host(columns[group.offer_index], group)
         found += _checkpoint(group)
@@ -78,11 +75,6 @@ def _stock(scenario: Scenario, columns: Sequence[Column]) -> Iterable[str]:
     caps = [cap for cap in scenario.limits.caps if cap.kind == "stock"]
     unknown = [c for c in columns if c.market != "owned" and not any(matches(cap, c) for cap in caps)]
     return ["stock unknown: the catalog knows prices, not what is available today"] if unknown else []
-
-
-def _card(gpu: Gpu) -> Iterable[str]:
-    if not gpu.memory_verified:
-        yield f"{gpu.name}: memory as seen by the engine is unverified ({gpu.memory_confidence})"
 
 
 def _host(column: Column, group: ReplicaGroup) -> Iterable[str]:

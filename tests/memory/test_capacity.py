@@ -174,7 +174,7 @@ def test_reasons(catalog: Catalog) -> None:
         Reason.MAX_MODEL_LEN,
         Reason.NOT_MODELLED,
         Reason.MEMORY_UNKNOWN,
-        Reason.MAX_MODEL_LEN,
+        Reason.TOO_LONG,
     ]
     full = memory_model("vllm").capacity(
         replace(setting, gpu_memory_utilization=1.0), columns(rows[:1]), 50, WorstCase()
