@@ -39,15 +39,12 @@ def budget(scenario: Scenario, usd_per_month: Decimal, catalog: Catalog | None =
 
     Where they buy none, the answer for one request, infeasible, with its reasons.
     """
-    from recommender.memory.capacity import UNBOUNDED
-    from recommender.search.asked import look_up
-    from recommender.search.largest import largest_concurrency
-
     catalog = catalog or shipped_catalog(scenario.catalog_overlays)
     scenario = replace(scenario, limits=replace(scenario.limits, usd_per_month=usd_per_month))
-    asked = look_up(scenario, catalog, UNBOUNDED)
-    most, proven = largest_concurrency(asked.problem(asked.columns))
-    answer = recommend(replace(scenario, workload=asked.load.asking(scenario.workload, max(1, most))), catalog)
+    largest, proven = _largest(scenario, catalog)
+    if scenario.workload.rate is not None:  # again: a rate is cut into units of its own size
+        largest, proven = _largest(largest, catalog)
+    answer = recommend(largest, catalog)
     if not proven:
         note = "the largest concurrency is not proven: the solver's limit was reached"
         answer = replace(answer, warnings=(*answer.warnings, note))
@@ -55,6 +52,17 @@ def budget(scenario: Scenario, usd_per_month: Decimal, catalog: Catalog | None =
 
 
 def ladder(scenario: Scenario, gpu: str, catalog: Catalog | None = None) -> Ladder:
+def _largest(scenario: Scenario, catalog: Catalog) -> tuple[Scenario, bool]:
+    """(the scenario with the largest load that its limits let through, whether that is proven)."""
+    from recommender.memory.capacity import UNBOUNDED
+    from recommender.search.asked import look_up
+    from recommender.search.largest import largest_concurrency
+
+    asked = look_up(scenario, catalog, UNBOUNDED)
+    most, proven = largest_concurrency(asked.problem(asked.columns))
+    return replace(scenario, workload=asked.load.asking(scenario.workload, max(1, most))), proven
+
+
     """What each rung of the ladder does for a scenario on one GPU type."""
     from recommender.search.asked import look_up
     from recommender.search.ladder import ladder as climb

@@ -31,7 +31,7 @@ def ladder_page(ladder: Ladder) -> str:
 
 def _length_rung(rung: LengthRung) -> str:
     """Rung 1 as the comparison of two numbers, and what it takes off the need."""
-    reach = "not even at that do all fit here"
+    reach = "all fit here" if rung.holds else "not even at that do all fit here"
     if rung.holds_up_to is not None:
         reach = f"up to {rung.holds_up_to:,} all would still fit here"
     worst = f"In the worst case it frees {_freed(rung.worst_case_tokens)}"

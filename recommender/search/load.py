@@ -20,8 +20,9 @@ TABLED = 2
 """Statistical need is a table by requests: engines are asked for no more than so many times the demand."""
 MOST_AT_ONCE = 4096
 """Requests that one engine is asked to run where a rate is given."""
-PARTS = 10_000
-"""Units that a rate is cut into, at least: each engine's part is rounded down to a whole one."""
+PARTS = 1_000
+"""Units that a rate is cut into, at least: each engine's part is rounded down to a whole one. More would be exacter,
+and cost the covering programme that confirms an optimum as much more."""
 _USUAL_AT_ONCE = 256  # an engine that runs so many carries at least so many parts, whatever the rate
 
 
@@ -150,8 +151,9 @@ class Arriving:
 
     def looked_at(self, enough: int) -> int:
         """Requests of one engine beyond which nobody looks whether more fit."""
-        carries_all = next((n for n in _doubling() if self._rate_of(n) >= self.peak_per_s), MOST_AT_ONCE)
-        return min(MOST_AT_ONCE, TABLED * carries_all)
+        wanted = enough * self.unit_per_s
+        carries_it = next((n for n in _doubling() if self._rate_of(n) >= wanted), MOST_AT_ONCE)
+        return min(MOST_AT_ONCE, TABLED * carries_it)
 
     def carried(self, requests: Integers) -> Integers:
         """Units that an engine carries whose max_num_seqs is so many."""
@@ -179,7 +181,7 @@ class Arriving:
 
     def words(self, units: int) -> str:
         """So many units in words."""
-        peak = units * self.unit_per_s
+        peak = self.peak_per_s if units == self.demand else units * self.unit_per_s
         return f"{peak / self.peak.value:,.4g} requests a second ({peak:,.4g} in the busiest minute)"
 
     def less(self, units: int) -> str:

@@ -53,6 +53,8 @@ def _replayed(
         how, result = _arriving(scenario, load, group, server, progress)
     else:
         how, result = _in_loop(scenario, group, server, progress)
+    if progress is not None:
+        progress(result.requests, result.requests)
     accepted = result.accepts()
     most, found = MOST_PREEMPTIONS_PER_REQUEST, result.preemptions_per_request
     reason = None if accepted else f"{found:.3g} preemptions a request, more than {most:g}"

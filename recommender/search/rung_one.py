@@ -18,12 +18,14 @@ BLOCK_TOKENS = 16
 class LengthRung:
     """An exact comparison: `shortest` serves the promised share of requests, `holds_up_to` still holds them all.
 
-    `holds_up_to` None: not even the shortest does, on the GPUs the ladder starts with. Tokens are what `requests` at
-    once need at `longest` and at `shortest`; `statistical_tokens` None: a fixed total has no more to say.
+    On the GPUs the ladder starts with; `holds` is whether they hold all requests at the shortest, and `holds_up_to` is
+    None where they do not, or where it is not worked out. Tokens are what `requests` at once need at `longest` and at
+    `shortest`; `statistical_tokens` None: a fixed total has no more to say.
     """
 
     longest: int
     shortest: int
+    holds: bool
     holds_up_to: int | None
     requests: int
     worst_case_tokens: tuple[int, int]
@@ -39,6 +41,7 @@ def length_rung(question: Question, longest: int, shortest: int, row: Row, memor
     return LengthRung(
         longest=longest,
         shortest=shortest,
+        holds=holds,
         holds_up_to=longest_of(question, memory, load.demand, row) if holds else None,
         requests=requests,
         worst_case_tokens=(requests * round_up(longest, size), requests * round_up(shortest, size)),

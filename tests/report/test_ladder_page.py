@@ -39,7 +39,7 @@ LENGTH = replace(
     short="47 requests at once",
 )
 MORE = replace(LENGTH, rung=4, name="gpus", change="tp 2 -> 4", tp=4, gpus=4, requests=54, feasible=True, cost="money")
-RUNG = LengthRung(131_072, 8192, None, 50, (6_553_600, 409_600), None)
+RUNG = LengthRung(131_072, 8192, False, None, 50, (6_553_600, 409_600), None)
 LADDER = Ladder(
     "sample",
     "meta-llama/Llama-3.1-70B-Instruct",
@@ -65,7 +65,7 @@ def test_each_rung_says_whether_it_serves() -> None:
 
 def test_the_first_rung_says_what_it_saves_under_either_sizing() -> None:
     assert "not even at that do all fit here. In the worst case it frees 94 % (6,553,600 -> 409,600" in _flat(LADDER)
-    real = replace(RUNG, holds_up_to=9_488, statistical_tokens=(131_072, 120_000))
+    real = replace(RUNG, holds=True, holds_up_to=9_488, statistical_tokens=(131_072, 120_000))
     said = _flat(replace(LADDER, length_rung=real))
     assert "8,192 is the least that serves the promised share; up to 9,488 all would still fit here." in said
     assert "of what 50 requests in flight really need, 8 % (131,072 -> 120,000 tokens)." in said
