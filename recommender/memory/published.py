@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 
 from recommender.catalog.models import Checkpoint, Model, Quantisation
 from recommender.errors import Fault, InputError
 from recommender.memory.shards import Held, Split, file_groups, held
+from recommender.memory.speculative import speculative_sizes
 from recommender.units import show_gb
 
 _MEASURED = ("index", "repository", "log")
@@ -23,13 +24,15 @@ class Published:
     """How a checkpoint's files differ from what the config says: what to multiply by, and what to add.
 
     `stored` is for quantised tensors, where only the total size is known; `groups` for all bytes of a group, where
-    headers were read; `extra` is what belongs to no group of the model, whole on each GPU.
+    headers were read; `extra` is what belongs to no group of the model, whole on each GPU. `confirmed`: the files' own
+    size says that these are the bytes.
     """
 
     source: str
     stored: Fraction = _ONE
     groups: tuple[tuple[str, Fraction], ...] = ()
     extra: tuple[tuple[str, int], ...] = ()
+    confirmed: bool = False
 
     def held(self, part: Held) -> tuple[tuple[str, int], ...]:
         """The bytes of a GPU by group, sorted, as the files have them."""
@@ -48,7 +51,7 @@ class Published:
 def published(model: Model, stored: Quantisation | None, checkpoint: Checkpoint | None) -> Published:
     """What is known of a checkpoint's size, beside what its config says it holds."""
     if checkpoint is not None and checkpoint.group_bytes:
-        return _by_group(model, stored, checkpoint)
+        return replace(_by_group(model, stored, checkpoint), confirmed=True)
     if checkpoint is None or checkpoint.bytes_total is None or checkpoint.size_kind not in _MEASURED:
         cut = "; its list of modules left in 16 bit was cut and is continued" if stored and stored.cut else ""
         return Published(f"computed from the config{cut}")
@@ -56,19 +59,25 @@ def published(model: Model, stored: Quantisation | None, checkpoint: Checkpoint 
 
 
 def _by_total(model: Model, stored: Quantisation | None, checkpoint: Checkpoint, total: int) -> Published:
-    """The total spread over the quantised tensors: what is kept in 16 bit is exact."""
-    said = f"{checkpoint.id or checkpoint.model}: {show_gb(total)} by {checkpoint.source}"
-    if stored is None:
-        return Published(f"computed from the config (16 bit, exact); {said}")
+    """The total, less what is not loaded, spread over the quantised tensors: what is kept in 16 bit is exact."""
     whole = held(model, stored, Split(), 0)
     plain, quantised = sum(size for _, size in whole.plain), sum(size for _, size in whole.stored)
-    ratio = Fraction(total, plain + quantised)
-    if not quantised or abs(ratio - 1) <= _SAME_FILE:
-        return Published(f"computed from the config, agrees with {said}")
-    factor = Fraction(total - plain, quantised)
-    if ratio < _LEAST_RATIO or factor > Fraction(16, stored.bits) or (model.mtp_layers and ratio > 1):
-        return Published(f"computed from the config; the repository holds something else: {said}")
-    return Published(f"published size, {said}", stored=factor)
+    said = f"{checkpoint.id or checkpoint.model}: {show_gb(total)} by {checkpoint.source}"
+    rests = [
+        (0, ""),
+        *((size, f" less {show_gb(size)} of speculative layers") for size in speculative_sizes(model, stored)),
+    ]
+    for size, less in rests:
+        if abs(Fraction(total - size, plain + quantised) - 1) <= _SAME_FILE:
+            return Published(f"computed from the config, agrees with {said}{less}", confirmed=True)
+    if stored is None:
+        return Published("computed from the config (16 bit, exact)", confirmed=True)
+    # A repository with speculative layers holds them: its whole total is used only where there are none.
+    for size, less in rests[1:] or rests:
+        ratio, factor = Fraction(total - size, plain + quantised), Fraction(total - size - plain, max(1, quantised))
+        if quantised and ratio >= _LEAST_RATIO and factor <= Fraction(16, stored.bits):
+            return Published(f"published size, {said}{less}", stored=factor, confirmed=True)
+    return Published("computed from the config; the published size holds something else and is not used")
 
 
 def _by_group(model: Model, stored: Quantisation | None, checkpoint: Checkpoint) -> Published:

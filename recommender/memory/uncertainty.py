@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from recommender.catalog.models import Checkpoint, Model
 from recommender.memory.engine import EngineConstants
+from recommender.memory.published import published
+from recommender.memory.weights import stored_as
 
-MEASURED_SIZES = ("index", "repository", "log")
 PLAIN = ("bf16", "fp16", "fp32")
 EIGHT_BIT = ("fp8", "int8")
 # Weights that no published size confirms, against those that start-up logs of 50 public set-ups printed: how much more
@@ -28,9 +29,8 @@ def reserve_margin_bytes(
 def weights_margin_bytes(
     model: Model, weights_bytes: int, weights: str, checkpoint: Checkpoint | None
 ) -> tuple[int, int]:
-    """(how much more, how much less) the weights may be; nothing where plain 16 bit or the files' own size is known."""
-    known = checkpoint is not None and (bool(checkpoint.group_bytes) or checkpoint.size_kind in MEASURED_SIZES)
-    if known or weights in PLAIN:
+    """(how much more, how much less) the weights may be; nothing where plain 16 bit or the files' own size says so."""
+    if weights in PLAIN or published(model, stored_as(model, weights, checkpoint), checkpoint).confirmed:
         return 0, 0
     less = weights_bytes * COMPUTED_PERMILLE // 1000
     if weights in EIGHT_BIT:

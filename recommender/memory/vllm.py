@@ -323,12 +323,12 @@ def _sources(start: _Start) -> dict[str, str]:
 
 
 def _weights_source(replica: Replica) -> str:
-    """Where the weights' bytes come from, and whether the files agree with the config where their headers were read."""
+    """Where the weights' bytes come from, and whether the files' own size agrees with the config."""
     checkpoint = replica.checkpoint
-    if checkpoint is None or not checkpoint.group_bytes:
-        return checkpoint.source if checkpoint else replica.model.source
-    stored = stored_as(replica.model, replica.weights, checkpoint)
-    return f"{published(replica.model, stored, checkpoint).source}; {checkpoint.source}"
+    if checkpoint is None:
+        return replica.model.source
+    said = published(replica.model, stored_as(replica.model, replica.weights, checkpoint), checkpoint).source
+    return said if checkpoint.source in said else f"{said}; {checkpoint.source}"
 
 
 def _warnings(start: _Start, budget: Budget | None, why: str | None) -> tuple[str, ...]:
