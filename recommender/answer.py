@@ -51,7 +51,6 @@ def budget(scenario: Scenario, usd_per_month: Decimal, catalog: Catalog | None =
     return answer
 
 
-def ladder(scenario: Scenario, gpu: str, catalog: Catalog | None = None) -> Ladder:
 def _largest(scenario: Scenario, catalog: Catalog) -> tuple[Scenario, bool]:
     """(the scenario with the largest load that its limits let through, whether that is proven)."""
     from recommender.memory.capacity import UNBOUNDED
@@ -63,6 +62,7 @@ def _largest(scenario: Scenario, catalog: Catalog) -> tuple[Scenario, bool]:
     return replace(scenario, workload=asked.load.asking(scenario.workload, max(1, most))), proven
 
 
+def ladder(scenario: Scenario, gpu: str, catalog: Catalog | None = None) -> Ladder:
     """What each rung of the ladder does for a scenario on one GPU type."""
     from recommender.search.asked import look_up
     from recommender.search.ladder import ladder as climb
