@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from recommender.catalog.catalog import Catalog, Resolved, shipped_catalog
 from recommender.catalog.models import Model
-from recommender.errors import Fault, InputError
+from recommender.errors import Fault, InputError, NotModelledError
 from recommender.memory.fit import Fit, Replica, fit_replica
 from recommender.memory.weights import WeightChoice, served_with, weight_choices
 from recommender.scenario import ENGINE_VERSION, Scenario
@@ -151,6 +151,10 @@ def _served(
         wanted = sorted((each for each in choices if each.weights == weights), key=_declares)
     else:
         wanted = [each for each in choices if each.how == "native"]
+    if not wanted and weights is None and given is not None:
+        how = f" by {given.quantisation.method}" if given.quantisation else ""
+        what = f"{given.weights} weights{how} of {model.id} ({model.native} itself) are not modelled"
+        raise NotModelledError(Fault(what, given.id, key="model", expected=model.id))
     if not wanted:
         known = " | ".join(sorted({each.weights for each in choices}))
         raise InputError(Fault(f"no {weights} weights for {model.id}", key="weights", expected=known))

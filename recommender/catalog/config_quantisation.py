@@ -7,12 +7,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from recommender.catalog.config_compressed_tensors import block_size, compressed_tensors
 from recommender.catalog.config_fields import Fields
 from recommender.catalog.models import Quantisation
 from recommender.errors import Fault, NotModelledError
 
 _DTYPES = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float32": "bf16"}  # float32 is served as 16 bit
 _IGNORE_KEYS = ("modules_to_not_convert", "ignored_layers", "ignore", "exclude_modules")
+_DECLARED = ("quantization_config", "compression_config")
 _LAYER = re.compile(r"(\blayers)\.(\d+)\.([A-Za-z])")
 _MANY_LAYERS = 20  # enough for the spelling to begin 0, 1, 10, 11 ...
 _NEVER_QUANTISED = ("norm", "gate", "bias", "conv1d")
@@ -60,27 +62,47 @@ def _with_experts(fields: Fields, declared: Fields, found: Quantisation) -> Quan
 def kv_declared(config: Mapping[str, Any], fields: Fields) -> str | None:
     """The KV-cache dtype a checkpoint asks for when the engine is left to choose: `fp8`, or None."""
     for declared in _declarations(config, fields):
-        if declared.text("kv_cache_quant_algo").upper() == "FP8":
-            return "fp8"
-        scheme = declared.inner("kv_cache_scheme")
-        if scheme.values and scheme.integer("num_bits", default=0, least=0) == 8:
+        algorithm = declared.text("kv_cache_quant_algo").upper()
+        if algorithm not in ("", "NONE", "FP8"):
+            raise _unknown_cache(declared, f"{algorithm} KV cache", "kv_cache_quant_algo")
+        if algorithm == "FP8" or _is_fp8_scheme(declared):
             return "fp8"
     return None
 
 
+def _is_fp8_scheme(declared: Fields) -> bool:
+    """Whether there is a scheme of the KV cache; the engine takes 8-bit floats only."""
+    if declared.raw("kv_cache_scheme") is None:
+        return False
+    scheme = declared.inner("kv_cache_scheme")
+    bits, kind = scheme.integer("num_bits", most=32), scheme.text("type", default="float")
+    if (bits, kind) != (8, "float"):
+        raise _unknown_cache(declared, f"a KV cache of {bits}-bit {kind} values", "kv_cache_scheme")
+    return True
+
+
+def _unknown_cache(declared: Fields, what: str, key: str) -> NotModelledError:
+    return NotModelledError(Fault(f"{what} is not modelled", file=declared.where, key=key))
+
+
 def _declarations(config: Mapping[str, Any], fields: Fields) -> list[Fields]:
     """Every place that speaks of quantisation, the file hf_quant_config.json (its `quantization` part) first."""
-    found = []
-    for source in (config, fields.values):
-        for key in ("_hf_quant_config", "hf_quant_config"):
-            outer = source.get(key)
-            if isinstance(outer, Mapping) and isinstance(outer.get("quantization"), Mapping):
-                found.append(Fields(outer["quantization"], fields.where))
-    for source in (config, fields.values):
-        inner = source.get("quantization_config")
-        if isinstance(inner, Mapping) and inner:
-            found.append(Fields(inner, fields.where))
-    return found
+    sources = [Fields(source, fields.where) for source in (config, fields.values)]
+    apart = [
+        source.inner(key) for source in sources for key in ("_hf_quant_config", "hf_quant_config") if key in source
+    ]
+    return [
+        *(_object(file, "quantization") for file in apart),
+        *(_object(source, key) for source in sources for key in _DECLARED if key in source),
+    ]
+
+
+def _object(source: Fields, key: str) -> Fields:
+    """The look-ups of an object that must hold something."""
+    inner = source.inner(key)
+    if not inner.values:
+        raise source.fault("says nothing of how weights are stored", key, "quant_method and its keys")
+    return inner
 
 
 def _declared(config: Mapping[str, Any], fields: Fields) -> Fields | None:
@@ -94,7 +116,9 @@ def _ignored(declared: Fields) -> tuple[str, ...]:
     found = declared.raw(*_IGNORE_KEYS)
     if found is None:
         return ()
-    names = tuple(str(name) for name in declared.sequence(found[0]))
+    names = tuple(declared.sequence(found[0]))
+    if any(not isinstance(name, str) for name in names):
+        raise declared.fault("an entry that is not a name", found[0], "names of modules")
     return _continued(names) if _is_cut(declared) else names
 
 
@@ -129,78 +153,55 @@ def _spelled(layers: list[int]) -> list[int]:
 
 
 def _fp8(declared: Fields) -> Quantisation:
-    block = declared.sequence("weight_block_size")
-    ignored = _ignored(declared)
+    block = declared.raw("weight_block_size")
+    scheme = declared.text("activation_scheme", default="dynamic" if block else "")
+    if scheme not in ("dynamic", "static"):
+        raise declared.fault(f"{scheme!r} is not usable", "activation_scheme", "dynamic or static")
+    listed = declared.sequence("weight_block_size")
     return Quantisation(
         dtype="fp8",
         method="fp8_block" if block else "fp8",
         bits=8,
-        group_size=_block_size(declared, block) if block else None,
-        ignored=ignored,
-        static_inputs=declared.text("activation_scheme", default="dynamic") == "static",
+        group_size=block_size(declared, listed, "weight_block_size") if block else None,
+        ignored=_ignored(declared),
+        static_inputs=scheme == "static",
     )
 
 
-def _block_size(declared: Fields, block: list[Any]) -> int:
-    if len(block) != 2 or block[0] != block[1] or not isinstance(block[0], int) or not 0 < block[0] <= 2**16:
-        raise NotModelledError(
-            Fault(f"FP8 blocks of {block!r} are not modelled", file=declared.where, key="weight_block_size")
-        )
-    return block[0]
-
-
 def _packed(declared: Fields) -> Quantisation:
-    method = declared.text("quant_method")
-    bits = declared.integer("bits", "w_bit", default=4, most=8)
-    ignored = _ignored(declared)
+    """AWQ and GPTQ: bits and group size must be there. A quantised head, or rules of their own for some modules, is
+    refused.
+    """
+    for key in ("lm_head", "dynamic"):
+        if declared.values.get(key):
+            raise NotModelledError(
+                Fault(f"{key} in a quantised checkpoint is not modelled", file=declared.where, key=key)
+            )
+    bits = declared.integer("bits", "w_bit", most=8)
+    if bits not in (4, 8):
+        raise NotModelledError(Fault(f"{bits}-bit packed weights are not modelled", file=declared.where, key="bits"))
+    size = declared.integer("group_size", "q_group_size", least=-1)
+    if not size:
+        raise declared.fault("0 is not usable", "group_size", "inputs that share a scale, or -1 for all of them")
     return Quantisation(
         dtype="int8" if bits == 8 else "int4",
-        method=method,
+        method=declared.text("quant_method"),
         bits=bits,
-        group_size=declared.integer("group_size", "q_group_size", default=128, least=-1),
-        ignored=ignored,
+        group_size=size,
+        ignored=_ignored(declared),
         zero_points=True,
     )
 
 
 def _compressed_tensors(declared: Fields) -> Quantisation:
-    groups = [group for group in declared.mapping("config_groups").values() if isinstance(group, Mapping)]
-    if len(groups) != 1:
-        raise NotModelledError(
-            Fault(f"{len(groups)} groups of schemes are not modelled", file=declared.where, key="config_groups")
-        )
-    group = Fields(groups[0], declared.where)
-    if "mxfp4" in group.text("format", default=declared.text("format")):
-        return _mxfp4(declared)
-    weights, inputs = group.inner("weights"), group.inner("input_activations")
-    bits, kind = weights.integer("num_bits", most=16), weights.text("type", default="int")
-    strategy = weights.text("strategy", default="tensor")
-    ignored = _ignored(declared)
-    size = weights.integer("group_size", default=0, least=-1)
-    return Quantisation(
-        dtype=_compressed_dtype(declared, kind, bits, weight_only=not inputs.values),
-        method=f"compressed-tensors:{'packed' if kind == 'int' and not inputs.values else strategy}",
-        bits=bits,
-        group_size=size if size > 0 else _compressed_block(weights, strategy),
-        ignored=ignored,
-        static_inputs=bool(inputs.values) and not inputs.flag("dynamic", default=True),
-        zero_points=not weights.flag("symmetric", default=True),
-    )
+    return compressed_tensors(declared, _ignored(declared))
 
 
-def _compressed_block(weights: Fields, strategy: str) -> int | None:
-    block = weights.sequence("block_structure")
-    return _block_size(weights, block) if strategy == "block" and block else None
-
-
-def _compressed_dtype(declared: Fields, kind: str, bits: int, *, weight_only: bool) -> str:
-    words = {("float", 8): "fp8", ("int", 8): "int8", ("float", 4): "nvfp4"}
-    if weight_only:
-        words["int", 4] = "int4"
-    if (kind, bits) not in words:
-        said = f"{bits}-bit {kind} weights{'' if weight_only else ' with quantised activations'} are not modelled"
-        raise NotModelledError(Fault(said, file=declared.where, key="config_groups"))
-    return words[kind, bits]
+def _fbgemm(declared: Fields) -> Quantisation:
+    """FP8 with a scale for each output channel; the modules left in 16 bit must be listed."""
+    if declared.raw("modules_to_not_convert") is None:
+        raise declared.missing("modules_to_not_convert")
+    return Quantisation("fp8", "fbgemm_fp8", 8, None, _ignored(declared))
 
 
 def _modelopt(declared: Fields) -> Quantisation:
@@ -227,6 +228,7 @@ _READERS = {
     "awq_marlin": _packed,
     "gptq_marlin": _packed,
     "compressed-tensors": _compressed_tensors,
+    "fbgemm_fp8": _fbgemm,
     "modelopt": _modelopt,
     "mxfp4": _mxfp4,
 }

@@ -8,6 +8,7 @@ from typing import Literal
 Split = Literal["outputs", "inputs", "kv_heads", "vocabulary", "heads", "none"]
 AttentionKind = Literal["full", "sliding", "chunked", "mla", "compressed", "linear", "measured", "unknown"]
 LayerIndices = range | tuple[int, ...]
+EVERY_LINEAR = "Linear"
 YARN_AS_WRITTEN = (0, 30)
 """The release from which max_position_embeddings of a YaRN config is taken as it is written (vLLM PR 56446)."""
 
@@ -132,6 +133,9 @@ class Quantisation:
     `static_inputs`: activation scales are stored beside the weights. `zero_points`: the format stores them.
     `cut`: the list of ignored modules was cut where it was taken from and is continued over all layers.
     `scale_bytes` is the size of one scale of an FP8 block. `experts` is how routed experts are stored, where otherwise.
+    `targets` are the modules stored so: patterns as in `ignored`, EVERY_LINEAR among them for those that no pattern
+    names; empty for every linear layer. Where modules are stored in several ways, `schemes` has them all in the
+    checkpoint's order, and the fields of this one are those of the scheme of the fewest bits.
     """
 
     dtype: str
@@ -145,6 +149,8 @@ class Quantisation:
     cut: bool = False
     scale_bytes: int = 4
     experts: Quantisation | None = None
+    targets: tuple[str, ...] = ()
+    schemes: tuple[Quantisation, ...] = ()
 
     @property
     def of_experts(self) -> Quantisation:

@@ -164,6 +164,9 @@ def _weight_kinds(model: Model, weights: str, quantisation: Quantisation | None)
     """The rows of the table that this storage needs."""
     if quantisation is None:
         return ("plain",) if weights in _PLAIN else (weights,)
+    if quantisation.schemes:
+        kinds = (_weight_kinds(model, each.dtype, each) for each in quantisation.schemes)
+        return tuple(dict.fromkeys(kind for found in kinds for kind in found))
     kind = _kind(quantisation)
     if not model.experts:
         return (kind,)

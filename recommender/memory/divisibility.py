@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from recommender.catalog.models import Model, Quantisation, Tensor
-from recommender.memory.exemptions import exempt_layers
+from recommender.memory.exemptions import exempt_layers, schemes_of
 from recommender.memory.shards import is_whole, vocabulary_rows
 from recommender.memory.support import Version
 
@@ -51,8 +51,8 @@ def refusal_of_shapes(
     """Why the engine refuses the shapes a quantised checkpoint has on each GPU, or None."""
     kept = (tensor for tensor in model.tensors if tensor.quantised and not tensor.name.endswith(".bias"))
     tensors = [tensor for tensor in kept if len(exempt_layers(tensor, stored)) < len(tensor.layers)]
-    for tensor in tensors:
-        form = stored.of_experts if tensor.experts else stored
+    for tensor, scheme in [(each, scheme) for each in tensors for scheme in schemes_of(each, each.layers, stored)]:
+        form = scheme.of_experts if tensor.experts else scheme
         rule = _rule(form)
         if rule is None:
             continue

@@ -1,11 +1,12 @@
-"""Which layers of a quantised checkpoint stay in 16 bit, by the patterns it lists."""
+"""Which layers of a quantised checkpoint stay in 16 bit, and how the others are stored, by the patterns it lists."""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from fnmatch import fnmatchcase
 
-from recommender.catalog.models import LayerIndices, Quantisation, Tensor
+from recommender.catalog.models import EVERY_LINEAR, LayerIndices, Quantisation, Tensor
 from recommender.errors import NotModelledError
 
 _LONGEST_PATTERN = 300
@@ -19,6 +20,39 @@ _FROM_LAYERS = re.compile(r"^[\w.]*\blayers\.")
 
 def exempt_layers(tensor: Tensor, stored: Quantisation) -> LayerIndices:
     """The layers in which `tensor` is left in 16 bit; all of them, or none, for most."""
+    ignored = _ignored_layers(tensor, stored)
+    if not stored.targets and not stored.schemes:
+        return ignored
+    skipped = set(ignored)
+    kept = tuple(each for each in tensor.layers if each in skipped or scheme_of(tensor, each, stored) is None)
+    return tensor.layers if len(kept) == len(tensor.layers) else kept
+
+
+def schemes_of(tensor: Tensor, layers: LayerIndices, stored: Quantisation) -> Mapping[Quantisation, LayerIndices]:
+    """How `tensor` is stored in those `layers` that are not left in 16 bit: mostly one way for all."""
+    if not stored.schemes:
+        return {stored: layers}
+    found: dict[Quantisation, list[int]] = {}
+    for layer in layers:
+        scheme = scheme_of(tensor, layer, stored)
+        if scheme is not None:
+            found.setdefault(scheme, []).append(layer)
+    return {scheme: layers if len(found) == 1 else tuple(where) for scheme, where in found.items()}
+
+
+def scheme_of(tensor: Tensor, layer: int, stored: Quantisation) -> Quantisation | None:
+    """The scheme whose targets name the module in that layer, else the one for every linear layer, else None."""
+    schemes = stored.schemes or (stored,)
+    paths = _paths(tensor, layer)
+    for scheme in schemes:
+        patterns = (target for target in scheme.targets if target != EVERY_LINEAR)
+        if any(matches(pattern, path) for pattern in patterns for path in paths):
+            return scheme
+    return next((scheme for scheme in schemes if not scheme.targets or EVERY_LINEAR in scheme.targets), None)
+
+
+def _ignored_layers(tensor: Tensor, stored: Quantisation) -> LayerIndices:
+    """The layers in which the list of modules left in 16 bit names `tensor`."""
     if tensor.group == "router" and not stored.quantises_router:
         return tensor.layers
     if stored.method == "mxfp4" and not tensor.experts:
@@ -33,9 +67,14 @@ def exempt_layers(tensor: Tensor, stored: Quantisation) -> LayerIndices:
 
 
 def _is_exempt(tensor: Tensor, layer: int, patterns: list[str]) -> bool:
-    stem = f"model.layers.{layer}."
-    paths = (stem + tensor.name.removesuffix(".weight"), stem + tensor.module)
+    paths = _paths(tensor, layer)
     return any(pattern == tensor.group or any(matches(pattern, path) for path in paths) for pattern in patterns)
+
+
+def _paths(tensor: Tensor, layer: int) -> tuple[str, str]:
+    """The names of the matrix and of the fused module that holds it."""
+    stem = f"model.layers.{layer}."
+    return stem + tensor.name.removesuffix(".weight"), stem + tensor.module
 
 
 def matches(pattern: str, path: str) -> bool:

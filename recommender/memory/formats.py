@@ -1,7 +1,7 @@
 """Bytes of one linear layer, or of one fused set of experts, in every stored format the engine loads.
 
 What each format keeps beside the packed weights (scales, zero points, shape vectors) is read from the weight creation
-of vLLM 0.33.0: model_executor/layers/quantization/{fp8,modelopt,auto_awq,auto_gptq,moe_wna16}.py and
+of vLLM 0.33.0: model_executor/layers/quantization/{fp8,fbgemm_fp8,modelopt,auto_awq,auto_gptq,moe_wna16}.py and
 compressed_tensors/. Repacking after the load is not in these figures.
 """
 
@@ -59,7 +59,8 @@ def linear_bytes(stored: Quantisation, at: Matrix) -> int:
     if scheme == "block":
         return at.elements + stored.scale_bytes * _blocks(at, _group(stored))
     if scheme == "channel":
-        return at.elements + _FLOAT32 * at.outputs + _channel_inputs(stored, at)
+        bound = _FLOAT32 if stored.method == "fbgemm_fp8" else 0  # the upper bound of its inputs' scales
+        return at.elements + _FLOAT32 * at.outputs + _channel_inputs(stored, at) + bound
     if scheme == "nvfp4":
         return at.outputs * (at.inputs // 2 + at.inputs // _group(stored)) + 2 * _FLOAT32 * len(at.widths)
     if scheme == "packed":
@@ -131,6 +132,8 @@ def _scheme(stored: Quantisation) -> str:
         return "tensor"
     if method == "fp8_block":
         return "block"
+    if method == "fbgemm_fp8":
+        return "channel"
     if method == "compressed-tensors" and (stored.dtype == "int4" or strategy == "packed"):
         return "packed"
     if method == "compressed-tensors" and stored.dtype in ("fp8", "int8"):

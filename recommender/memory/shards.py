@@ -10,11 +10,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from itertools import groupby
 
-from recommender.catalog.models import AttentionLayers, Model, Quantisation, Tensor
-from recommender.errors import InputError
-from recommender.memory.exemptions import exempt_layers
+from recommender.catalog.models import AttentionLayers, LayerIndices, Model, Quantisation, Tensor
+from recommender.errors import InputError, NotModelledError
+from recommender.memory.exemptions import exempt_layers, schemes_of
 from recommender.memory.formats import Experts, Matrix, cache_scale_bytes, expert_bytes, linear_bytes
 from recommender.units import ceil_div, round_up
 
@@ -56,8 +55,8 @@ def held(model: Model, quantisation: Quantisation | None, split: Split, stage: i
         plain[padded] += size
     buffers = plain.pop("buffer", 0) + _buffer_bytes(model, layers)
     if quantisation is not None:
-        for tensors in modules:
-            stored[tensors[0].group] += _module_bytes(tensors, quantisation, split)
+        for scheme, tensors in modules:
+            stored[tensors[0].group] += _module_bytes(tensors, scheme, split)
         for group in model.attention:
             size = cache_scale_bytes(quantisation, latent=group.kind == "mla")
             plain["attention"] += size * _attention_layers(group, layers)
@@ -73,8 +72,8 @@ def file_groups(model: Model, quantisation: Quantisation | None) -> tuple[tuple[
         if tensor.group != "buffer":
             sizes[tensor.group] += tensor.parameters * min(_DTYPE_BYTES, tensor.element_bytes or _DTYPE_BYTES)
     if quantisation is not None:
-        for tensors in modules:
-            sizes[tensors[0].group] += _module_bytes(tensors, quantisation, Split())
+        for scheme, tensors in modules:
+            sizes[tensors[0].group] += _module_bytes(tensors, scheme, Split())
     return _sorted(sizes)
 
 
@@ -110,26 +109,49 @@ def _on_stage(model: Model, tensor: Tensor, layers: range, stage: int, pp: int) 
 
 
 def _by_storage(
-    tensors: Iterable[Tensor], quantisation: Quantisation | None
-) -> tuple[list[Tensor], list[list[Tensor]]]:
-    """(tensors kept in their plain dtype, quantised tensors by fused module)."""
+    tensors: Sequence[Tensor], quantisation: Quantisation | None
+) -> tuple[list[Tensor], list[tuple[Quantisation, list[Tensor]]]]:
+    """(tensors kept in their plain dtype, quantised tensors by fused module, each with its scheme)."""
     plain: list[Tensor] = []
-    stored: list[Tensor] = []
+    stored: list[tuple[Quantisation, Tensor]] = []
     for tensor in tensors:
         if quantisation is None or not tensor.quantised:
             plain.append(tensor)
             continue
         kept = exempt_layers(tensor, quantisation)
-        per_layer = tensor.count // max(1, len(tensor.layers))
-        if len(kept) == 0:
-            stored.append(tensor)
-            continue
-        plain.append(replace(tensor, layers=kept, count=per_layer * len(kept)))
-        rest = tuple(index for index in tensor.layers if index not in set(kept))
-        if rest:
-            stored.append(replace(tensor, layers=rest, count=per_layer * len(rest)))
-    modules = [list(members) for _, members in groupby(stored, key=lambda found: (found.module, found.layers))]
-    return plain, modules
+        if len(kept):
+            plain.append(_in_layers(tensor, kept))
+        skipped = set(kept)
+        rest = tuple(index for index in tensor.layers if index not in skipped) if len(kept) else tensor.layers
+        if len(rest) or not len(kept):
+            schemes = schemes_of(tensor, rest, quantisation)
+            stored += [(scheme, _in_layers(tensor, layers)) for scheme, layers in schemes.items()]
+    return plain, _modules(stored, tensors)
+
+
+def _in_layers(tensor: Tensor, layers: LayerIndices) -> Tensor:
+    """The part of a tensor that is in some of its layers."""
+    if layers == tensor.layers:
+        return tensor
+    return replace(tensor, layers=layers, count=tensor.count // max(1, len(tensor.layers)) * len(layers))
+
+
+def _modules(
+    stored: Sequence[tuple[Quantisation, Tensor]], tensors: Sequence[Tensor]
+) -> list[tuple[Quantisation, list[Tensor]]]:
+    """Quantised tensors by fused module, each with its scheme. Raises NotModelledError where the targets of a scheme
+    name a module in part, which no engine loads.
+    """
+    found: dict[tuple[str, LayerIndices, Quantisation], list[Tensor]] = {}
+    for scheme, tensor in stored:
+        found.setdefault((tensor.module, tensor.layers, scheme), []).append(tensor)
+    for (module, layers, scheme), members in found.items():
+        whole = [
+            each for each in tensors if each.module == module and each.quantised and set(layers) & set(each.layers)
+        ]
+        if scheme.targets and len(members) < len(whole):
+            raise NotModelledError(f"{module} is quantised in part: {', '.join(each.name for each in members)}")
+    return [(scheme, members) for (_, _, scheme), members in found.items()]
 
 
 def _plain_bytes(tensor: Tensor, split: Split) -> int:

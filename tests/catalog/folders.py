@@ -29,6 +29,7 @@ FP8 = {
     "quant_method": "compressed-tensors",
     "config_groups": {
         "group_0": {
+            "targets": ["Linear"],
             "weights": {"num_bits": 8, "type": "float", "strategy": "channel", "symmetric": True},
             "input_activations": {"num_bits": 8, "type": "float", "dynamic": True},
         }

@@ -243,7 +243,9 @@ def test_deep_nesting_ends_in_a_clear_error() -> None:
         (
             {
                 "quant_method": "compressed-tensors",
-                "config_groups": {"group_0": {"weights": {"num_bits": 4, "type": "int", "group_size": 32}}},
+                "config_groups": {
+                    "group_0": {"targets": ["Linear"], "weights": {"num_bits": 4, "type": "int", "group_size": 32}}
+                },
             },
             "int4",
             "compressed-tensors:packed",
