@@ -82,7 +82,10 @@ def _layers(fields: Fields, layers: int) -> tuple[Delta, LayerIndices, LayerIndi
         kernel=config.integer("short_conv_kernel_size", default=4),
         full_rank_gate=config.flag("use_full_rank_gate"),
     )
-    delta = {int(index) - 1 for index in config.sequence("kda_layers") if isinstance(index, int)}
+    listed = config.sequence("kda_layers")
+    if any(isinstance(index, bool) or not isinstance(index, int) or not 0 < index <= layers for index in listed):
+        raise config.fault("an entry that is no layer", "linear_attn_config.kda_layers", f"numbers from 1 to {layers}")
+    delta = {index - 1 for index in listed}
     full = compact(tuple(index for index in range(layers) if index not in delta))
     return geometry, full, compact(tuple(index for index in range(layers) if index in delta))
 

@@ -133,6 +133,8 @@ def _indexed_layers(fields: Fields, layers: int) -> tuple[int, ...]:
     """The layers that keep an index of their own; the others read the one before (IndexCache)."""
     types = fields.sequence("indexer_types")
     if types:
+        if len(types) < layers or any(kind not in ("full", "shared") for kind in types):
+            raise fields.fault("not one of two words for each layer", "indexer_types", "full or shared")
         return tuple(index for index, kind in enumerate(types[:layers]) if kind == "full")
     pattern = fields.raw("index_topk_pattern")
     if pattern is not None:

@@ -94,6 +94,8 @@ def _listed(fields: Fields, key: str, layers: int, default: LayerIndices | None 
         return range(layers) if default is None else default
     if len(listed) < layers:
         raise fields.fault(f"{len(listed)} entries for {layers} layers", key, f"{layers} entries")
+    if any(not isinstance(value, int) for value in listed):
+        raise fields.fault("an entry that is not a number", key, "whole numbers")
     return compact(tuple(index for index, value in enumerate(listed[:layers]) if value))
 
 

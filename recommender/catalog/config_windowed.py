@@ -49,6 +49,10 @@ def _gemma4(fields: Fields) -> Decoder:
     types = fields.sequence("layer_types")
     if len(types) != layers:
         raise fields.fault(f"{len(types)} entries for {layers} layers", "layer_types", f"{layers} entries")
+    unknown = sorted({str(kind) for kind in types} - {"sliding_attention", "full_attention"})
+    if unknown:
+        what = f"layer types {', '.join(unknown)} are not modelled here"
+        raise NotModelledError(Fault(what, file=fields.where, key="layer_types"))
     sliding, full = _split([kind == "sliding_attention" for kind in types])
     experts = fields.integer("num_experts", default=0, least=0)
     longest = fields.integer("max_position_embeddings")
@@ -222,6 +226,8 @@ def _llama4_rotated(fields: Fields, layers: int) -> list[bool]:
 def _llama4_sparse(fields: Fields, layers: int) -> list[bool]:
     named = fields.sequence("moe_layers")
     if named:
+        if any(isinstance(index, bool) or not isinstance(index, int) for index in named):
+            raise fields.fault("an entry that is no layer", "moe_layers", "whole numbers")
         return [index in set(named) for index in range(layers)]
     step = fields.integer("interleave_moe_layer_step", default=1)
     return [(index + 1) % step == 0 for index in range(layers)]

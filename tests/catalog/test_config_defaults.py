@@ -7,6 +7,8 @@ from typing import Any
 import pytest
 from test_config import LLAMA, kv_bytes_per_token, model
 
+from recommender.catalog.catalog import load_catalog
+from recommender.catalog.entries import read_values
 from recommender.catalog.models import Model
 from recommender.errors import InputError
 
@@ -117,3 +119,20 @@ def test_a_mistral_without_the_key_slides_as_its_class_does() -> None:
     assert [(group.kind, group.window) for group in found.attention] == [("sliding", 4096)]
     null = model(LLAMA, architectures=["MistralForCausalLM"], sliding_window=None)
     assert [(group.kind, group.window) for group in null.attention] == [("full", None)]
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "value"),
+    [
+        ("google/gemma-4-31B-it", "layer_types", ["sliding_atention"] * 60),
+        ("XiaomiMiMo/MiMo-V2-Flash", "hybrid_layer_pattern", ["foo"] * 48),
+        ("zai-org/GLM-5.1", "indexer_types", ["ful"] * 78),
+    ],
+)
+def test_words_for_layers_that_nobody_knows_are_named(name: str, key: str, value: object) -> None:
+    entry = next(entry for entry in load_catalog().models if entry.id == name)
+    config = read_values(entry).config or {}
+    part = {**config.get("text_config", {}), key: value}
+    changed = {**config, "text_config": part} if "text_config" in config else {**config, key: value}
+    with pytest.raises(InputError, match=key):
+        model(changed)
