@@ -14,6 +14,7 @@ from recommender.errors import InputError, NotModelledError
 from recommender.memory.engine_rows import (
     Context,
     Graphs,
+    Mxfp4Kernel,
     NonTorch,
     Recurrent,
     Row,
@@ -46,6 +47,7 @@ class EngineConstants:
     kv_cache_memory_option: bool
     estimate_printed: bool
     context: tuple[Context, ...]
+    mxfp4_kernels: tuple[Mxfp4Kernel, ...]
     in_flight_batches: int
     tokens_from_concurrency: bool
     hybrid_groups: bool
@@ -80,6 +82,12 @@ class EngineConstants:
         major = gpu.compute_capability[0] if gpu.compute_capability else None
         row = next(row for row in self.context if not row.capability or major in row.capability)
         return row.by_tp[0 if tp == 1 else 1 if tp < 4 else 2]
+
+    def mxfp4_kernel(self, gpu: Gpu) -> Mxfp4Kernel | None:
+        """How this card's kernels take MXFP4 experts; None where no row speaks of it."""
+        major = gpu.compute_capability[0] if gpu.compute_capability else None
+        rows = (row for row in self.mxfp4_kernels if row.vendor == gpu.vendor.casefold())
+        return next((row for row in rows if not row.capability or major in row.capability), None)
 
     def null_blocks(self, gpu: Gpu) -> int:
         """Blocks of every pool that are never handed out: V1 keeps one."""
@@ -163,6 +171,7 @@ def _constants(engine: str, version: str | None) -> EngineConstants:
         kv_cache_memory_option=at("kv_cache_memory_option")["value"],
         estimate_printed=at("estimate_printed")["value"],
         context=tuple(Context.of(row) for row in at("context")["rows"]),
+        mxfp4_kernels=tuple(Mxfp4Kernel.of(row) for row in at("mxfp4_kernels")["rows"]),
         in_flight_batches=at("in_flight_batches")["value"],
         tokens_from_concurrency=at("tokens_printed")["value"] == "concurrency",
         hybrid_groups=at("hybrid_groups")["value"],

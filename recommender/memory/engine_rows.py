@@ -139,6 +139,29 @@ class Context:
 
 
 @dataclass(frozen=True, slots=True)
+class Mxfp4Kernel:
+    """What a card's kernels make of MXFP4 experts after loading: sizes padded to multiples, scales swizzled with rows
+    padded (`scale_rows`, 0: not), the loaded ones kept beside them or not, biases of so many bytes.
+    """
+
+    vendor: str  # empty: any
+    capability: tuple[int, ...]  # majors; empty: any
+    intermediate_multiple: int
+    hidden_multiple: int
+    scale_rows: int
+    scales_kept: bool
+    bias_bytes: int
+    source: str
+
+    @classmethod
+    def of(cls, row: Row) -> Mxfp4Kernel:
+        """The row as a type."""
+        multiples = row["intermediate"], row["hidden"]
+        scales = row["scale_rows"], row["scales_kept"]
+        return cls(row["vendor"], tuple(row["capability"]), *multiples, *scales, row["bias_bytes"], row["source"])
+
+
+@dataclass(frozen=True, slots=True)
 class Graphs:
     """The CUDA graph estimate: (fixed + per layer x layers x sizes / 51) x factor."""
 

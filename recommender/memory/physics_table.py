@@ -98,7 +98,7 @@ class _Parts:
         self.sized = _first_like(
             [(gpu.architecture, gpu.compute_capability, gpu.multiprocessors) for gpu in setting.gpus]
         )
-        self.capable = _first_like([gpu.compute_capability for gpu in setting.gpus])
+        self.capable = _first_like([(gpu.vendor, gpu.compute_capability) for gpu in setting.gpus])
         self.weights = cache(self._weights)
         self.terms = cache(self._terms)
         self.pools = cache(self._pools)
@@ -110,7 +110,7 @@ class _Parts:
         if self.setting.gpus[gpu].memory_bytes is None:
             return (), Reason.MEMORY_UNKNOWN
         parts = (
-            self.weights(tp, pp, ep, weights),
+            self.weights(self.capable[gpu], tp, pp, ep, weights),
             self.terms(self.sized[gpu], tp, pp, ep, weights),
             self.pools(self.capable[gpu], tp, pp, weights, kv_dtype),
         )
@@ -128,8 +128,8 @@ class _Parts:
         fullest = max(stage.weights_bytes for stage in stages)
         return reserve + weights_margin_bytes(setting.model, fullest, word, checkpoint)[0]
 
-    def _weights(self, tp: int, pp: int, ep: int, weights: int) -> tuple[int, ...] | None:
-        return _or_none(lambda: stage_weights(self._physics(0, tp, pp, ep, weights, 0)))
+    def _weights(self, gpu: int, tp: int, pp: int, ep: int, weights: int) -> tuple[int, ...] | None:
+        return _or_none(lambda: stage_weights(self._physics(gpu, tp, pp, ep, weights, 0), self.constants))
 
     def _terms(self, gpu: int, tp: int, pp: int, ep: int, weights: int) -> tuple[ReserveTerms, ...] | None:
         return _or_none(lambda: stage_terms(self._physics(gpu, tp, pp, ep, weights, 0), self.constants))

@@ -10,8 +10,9 @@ from recommender.catalog.models import Checkpoint, Model
 from recommender.memory.calibration import Correction, calibrated
 from recommender.memory.engine import EngineConstants
 from recommender.memory.kv import KvPool, kv_pool
+from recommender.memory.loaded import after_load_bytes
 from recommender.memory.reserve import Reserve, ReserveTerms, reserve_terms
-from recommender.memory.shards import stage_layers
+from recommender.memory.shards import Split, stage_layers
 from recommender.memory.weights import checkpoint_stages, stored_as
 
 
@@ -66,15 +67,19 @@ class Stage:
 
 def stages_of(physics: Physics, constants: EngineConstants) -> tuple[Stage, ...]:
     """The stages of a replica. Raises InputError where it cannot be split so, NotModelledError where it is unknown."""
-    parts = stage_weights(physics), stage_terms(physics, constants), stage_pools(physics, constants)
+    parts = stage_weights(physics, constants), stage_terms(physics, constants), stage_pools(physics, constants)
     return tuple(Stage(*part) for part in zip(*parts, strict=True))
 
 
-def stage_weights(physics: Physics) -> tuple[int, ...]:
-    """Bytes of weights on one GPU of each stage."""
+def stage_weights(physics: Physics, constants: EngineConstants) -> tuple[int, ...]:
+    """Bytes of weights on one GPU of each stage, as the engine's load line counts them."""
     at = {"tp": physics.tp, "pp": physics.pp, "ep": physics.ep}
     stages = checkpoint_stages(physics.model, physics.weights, physics.checkpoint, **at)
-    return tuple(stage.total_bytes for stage in stages)
+    stored = stored_as(physics.model, physics.weights, physics.checkpoint)
+    return tuple(
+        stage.total_bytes + after_load_bytes(physics.model, stored, constants, physics.gpu, Split(**at), layers)
+        for stage, layers in zip(stages, stage_layers(physics.model.layers, physics.pp), strict=True)
+    )
 
 
 def stage_terms(physics: Physics, constants: EngineConstants) -> tuple[ReserveTerms, ...]:
