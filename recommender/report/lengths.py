@@ -123,7 +123,8 @@ def _up_to(octave: int) -> str:
 
 
 def _share(share: float) -> str:
-    return "" if share == 0 else f"{100 * share:.0f}" if share >= 0.005 else "<1"
+    whole = f"{100 * share:.0f}"
+    return "" if share == 0 else "<1" if whole == "0" else whole
 
 
 def _arrivals(summary: LengthsSummary) -> list[str]:
