@@ -50,18 +50,18 @@ def changes(
         yield from _rung(scenario, rung, build)
     if scenario.search.tp is not None:
         yield from _lifted("search.tp", replace(scenario.search, tp=None), scenario, build)
-    if scenario.search.pp == (1,):
-        staged = replace(scenario.search, pp=STAGES)
-        if _feasible(build(replace(scenario, search=staged))):
-            text = f"search.pp: {list(STAGES)} (pipeline stages)"
-            yield Refusal(None, "search.pp", "the weights need more GPUs than tensor parallel reaches", text)
-    if scenario.search.gpus is not None:
-        yield from _lifted("search.gpus", replace(scenario.search, gpus=None), scenario, build)
     most = largest() if problem.limits else 0
     if 0 < most < load.demand:
         yield Refusal(None, "max_num_seqs", "fewer requests fit the limits", load.reduced(most))
     for index, limit in enumerate(problem.limits):
         yield from _relaxed(problem, index, limit)
+    if scenario.search.gpus is not None:
+        yield from _lifted("search.gpus", replace(scenario.search, gpus=None), scenario, build)
+    if scenario.search.pp == (1,):
+        staged = replace(scenario.search, pp=STAGES)
+        if _feasible(build(replace(scenario, search=staged))):
+            text = f"search.pp: {list(STAGES)} (pipeline stages)"
+            yield Refusal(None, "search.pp", "the weights need more GPUs than tensor parallel reaches", text)
 
 
 def _rung(scenario: Scenario, rung: str, build: Callable[[Scenario], Problem]) -> Iterator[Refusal]:

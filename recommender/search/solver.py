@@ -91,6 +91,7 @@ class _Search:
         self._settings()
         self._limits()
         self._objective()
+        self._start()
         for bought in before:
             self._forbid(bought)
 
@@ -107,9 +108,10 @@ class _Search:
             if counts is None:
                 return False
             bought = listed(self.problem, counts)
-            self.found.append(bought)
             if status != cp_model.OPTIMAL:
+                self.found += [] if self.found else [bought]  # an unproven rank says little, unless it is all there is
                 return False
+            self.found.append(bought)
             self.proven += 1
             self._forbid(bought)
         return True
@@ -143,6 +145,9 @@ class _Search:
     def _settings(self) -> None:
         """The setting shown: feasible, and no milder one is."""
         model, problem = self.model, self.problem
+        # Implied by what is shown, and without a condition: what the linear relaxation bounds the cost by.
+        most = {c: max(int(problem.capacity[c, s]) for s in self.settings) for c in self.columns}
+        model.add(sum(most[c] * self.count[c] for c in self.columns) >= problem.demand)
         self.shown = {s: model.new_bool_var(f"s{s}") for s in self.settings}
         model.add_exactly_one(self.shown.values())
         feasible = {}
@@ -180,6 +185,21 @@ class _Search:
         rung_weight = gpu_weight * (1 + sum(problem.gpus[c] * most[c] for c in self.columns))
         self.cost = sum(problem.prices[c] * self.count[c] for c in self.columns)
         self.rest = rungs * rung_weight + gpus * gpu_weight - held
+
+    def _start(self) -> None:
+        """A one-column purchase as the solver's first idea: with thousands of instances it may find none by itself."""
+        alone = [
+            (-(-self.problem.demand // int(self.problem.capacity[c, s])) * self.problem.prices[c], c, s)
+            for c in self.columns
+            for s in self.settings
+            if self.problem.capacity[c, s] > 0
+        ]
+        if not alone:
+            return
+        _, column, setting = min(alone)
+        count = -(-self.problem.demand // int(self.problem.capacity[column, setting]))
+        for c in self.columns:
+            self.model.add_hint(self.count[c], count if c == column else 0)
 
     def _forbid(self, bought: Bought) -> None:
         """No later purchase contains this one at the same or dearer rungs."""

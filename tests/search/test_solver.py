@@ -88,3 +88,13 @@ def test_lists_are_sorted_and_distinct() -> None:
 def test_same_answer_twice() -> None:
     problem = random_problem(77, columns=8)
     assert solve(problem, plans=6) == solve(problem, plans=6)
+
+
+def test_a_large_demand_is_still_proven() -> None:
+    capacity = np.array([[27, 40], [55, 83], [112, 171], [230, 340]], dtype=np.int64)
+    names, prices = tuple(f"offer-{c}" for c in range(4)), (1_500_000, 3_100_000, 6_050_000, 12_400_000)
+    groups = (tuple(range(4)),)
+    problem = Problem(200_000, names, prices, (1, 2, 4, 8), (1,) * 4, capacity, (0, 1), (0, 0), groups)
+    got = solve(problem, plans=3)
+    assert got.status == "optimal"
+    assert got.purchases[0].cost == got.bound == covering_optimum(problem)
