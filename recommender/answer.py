@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from decimal import Decimal
 from typing import TYPE_CHECKING
@@ -106,6 +107,8 @@ def fit(
     model class that is not modelled; `calibration` corrects the reserve by one's own start-up logs. Raises InputError
     for names that are not known.
     """
+    if concurrency is not None and max_num_seqs is not None:
+        raise InputError(Fault("stands beside max_num_seqs", key="concurrency", expected="one of the two"))
     catalog = catalog or shipped_catalog()
     resolved = catalog.resolve(model, kv_bytes_per_token)
     served, stored = _served(catalog, resolved, weights, engine_version)
@@ -129,7 +132,15 @@ def fit(
         engine_version=engine_version,
         calibration=calibration,
     )
-    return fit_replica(replica, memory_model)
+    found = fit_replica(replica, memory_model)
+    return replace(found, warnings=(*found.warnings, *_beyond_one_node(replica)))
+
+
+def _beyond_one_node(replica: Replica) -> Iterable[str]:
+    """A warning where a replica needs more GPUs than one machine with them has: plans keep it inside one."""
+    most = replica.gpu.max_gpus_per_node
+    if most is not None and replica.gpus > most:
+        yield f"{replica.gpus} GPUs span instances of {most} {replica.gpu.name}: not planned by the search"
 
 
 def _served(

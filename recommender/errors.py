@@ -58,6 +58,21 @@ class NotModelledError(InputError):
     """An architecture, attention kind or option that is not modelled: refused by name, never approximated."""
 
 
+def show(value: object) -> str:
+    """A value as a person wrote it, shortened; no word of the program's own language."""
+    if value is None:
+        return "an empty value"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list | tuple):
+        text = f"[{', '.join(show(each) for each in value[:8])}{', ...' if len(value) > 8 else ''}]"
+        return text if len(text) <= 80 else "a list"
+    text = str(value)
+    return repr(text if len(text) <= 40 else text[:37] + "...") if isinstance(value, str) else text
+
+
 def nearest(word: str, choices: Iterable[str], count: int = 1) -> list[str]:
     """The `count` choices nearest to `word`, compared without case, best first; empty where none is near.
 

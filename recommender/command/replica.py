@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from recommender.answer import fit
@@ -34,11 +36,24 @@ def fit_replica_of(asked: Mapping[str, Any], overlays: tuple[str, ...]) -> Fit:
         )
     if faults:
         raise InputError(faults)
-    return fit(**options, catalog=load_catalog(overlays))
+    catalog = load_catalog(overlays)
+    try:
+        return fit(**options, catalog=catalog)
+    except InputError as error:
+        raise InputError(_as_options(fault, options) for fault in error.faults) from None
 
 
 def _flag(key: str) -> str:
     return f"--{key.replace('_', '-')}"
+
+
+def _as_options(fault: Fault, options: Mapping[str, Any]) -> Fault:
+    """A fault with the names of arguments as they are typed here."""
+    if fault.file is not None or fault.key not in options:
+        return fault
+    expected = _flag(fault.expected) if fault.expected in options else fault.expected
+    what = re.sub(r"\b[a-z]+(?:_[a-z]+)+\b", lambda word: _flag(word[0]) if word[0] in options else word[0], fault.what)
+    return replace(fault, key=_flag(fault.key), what=what, expected=expected)
 
 
 def _tokens(key: str, text: str | None, faults: list[Fault]) -> int | None:

@@ -11,6 +11,7 @@ from fractions import Fraction
 from recommender.errors import NotModelledError
 from recommender.memory.engine import engine_constants
 from recommender.memory.fit import Fit, Replica, Totals
+from recommender.memory.refusal import too_long
 from recommender.memory.startup import limits_of
 from recommender.memory.weights import plain_bytes
 
@@ -30,14 +31,12 @@ def fit_article(replica: Replica) -> Fit:
     cache = cache_bytes(replica)
     tokens = max(Fraction(0), cache / per_token)
     length = replica.max_model_len or replica.model.max_model_len
-    limits = limits_of(
-        engine_constants(replica.engine, replica.engine_version),
-        replica.gpu,
-        length,
-        replica.max_num_seqs,
-        replica.max_num_batched_tokens,
-    )
+    constants = engine_constants(replica.engine, replica.engine_version)
+    limits = limits_of(constants, replica.gpu, length, replica.max_num_seqs, replica.max_num_batched_tokens)
     why = _refusal(cache, per_token, length, tokens)
+    estimated = None if why is None else int(tokens) or None
+    if length > replica.model.max_model_len:
+        why, estimated = too_long(constants, length, replica.model.max_model_len), None
     return Fit(
         model=replica.model.id,
         gpu=replica.gpu.name,
@@ -53,7 +52,7 @@ def fit_article(replica: Replica) -> Fit:
         max_num_batched_tokens=limits.max_num_batched_tokens,
         gpu_memory_utilization=float(utilization),
         engine=replica.engine,
-        engine_version=engine_constants(replica.engine, replica.engine_version).version,
+        engine_version=constants.version,
         memory_model="article",
         memory_bytes=replica.gpu.memory_bytes_marketing,
         usable_bytes=round(usable),
@@ -71,7 +70,7 @@ def fit_article(replica: Replica) -> Fit:
         max_concurrency=float(tokens / length),
         starts=why is None,
         refusal=why,
-        estimated_max_model_len=None if why is None else int(tokens) or None,
+        estimated_max_model_len=estimated,
         total=Totals(weights, max(0, round(cache)), per_token),
         extrapolated=(),
         launch_arguments=(),

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from recommender.memory.calibration import Calibration
 
 MEMORY_MODELS = ("vllm", "article")
+MAX_BATCHED_TOKENS = 10**6
+"""Of one engine step: above this a figure is a slip; engines run with 2,048 to 65,536."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,16 +147,33 @@ def _check(replica: Replica, memory_model: str) -> None:
         value = getattr(replica, name)
         if value is not None and value < 1:
             faults.append(Fault(f"{value} is not a count", key=name, expected="at least 1"))
-    faults += _expert_faults(replica)
+    faults += _expert_faults(replica) + _ceiling_faults(replica)
     share = replica.gpu_memory_utilization
     if share is not None and not 0 < share <= 1:
         faults.append(
             Fault(f"{share} is not a share of a GPU", key="gpu_memory_utilization", expected="above 0, up to 1")
         )
+    if memory_model == "article" and replica.kv_cache_memory_bytes is not None:
+        what = "the article's memory model takes a share of the memory instead"
+        faults.append(Fault(what, key="kv_cache_memory_bytes", expected="gpu_memory_utilization"))
     if memory_model == "vllm" and replica.gpu.memory_bytes is None:
         faults.append(Fault(f"nobody stated what the engine sees of a {replica.gpu.name}'s memory", key="gpu"))
     if faults:
         raise InputError(faults)
+
+
+def _ceiling_faults(replica: Replica) -> list[Fault]:
+    """Sizes that nobody can mean."""
+    faults = []
+    tokens, cache = replica.max_num_batched_tokens, replica.kv_cache_memory_bytes
+    if tokens is not None and tokens > MAX_BATCHED_TOKENS:
+        expected = f"at most {MAX_BATCHED_TOKENS:,}"
+        faults.append(Fault(f"{tokens:,} tokens are no engine step", key="max_num_batched_tokens", expected=expected))
+    memory = replica.gpu.memory_bytes or replica.gpu.memory_bytes_marketing
+    if cache is not None and cache > memory:
+        what = f"{cache:,} bytes are more than a {replica.gpu.name} has"
+        faults.append(Fault(what, key="kv_cache_memory_bytes", expected=f"at most {memory:,}"))
+    return faults
 
 
 def _expert_faults(replica: Replica) -> list[Fault]:

@@ -10,17 +10,24 @@ from recommender.units import GB, GIB
 def breakdown(fit: Fit) -> list[str]:
     """The bytes of one GPU line by line."""
     rows = [
-        ("memory as the driver reports it", fit.memory_bytes),
+        ("memory as " + ("marketed" if fit.memory_model == "article" else "the driver reports it"), fit.memory_bytes),
         (f"usable at utilization {fit.gpu_memory_utilization:g}", fit.usable_bytes),
         ("weights", fit.weights_bytes),
         ("reserve", fit.reserve_bytes),
         ("  activations", fit.activation_bytes),
         ("  outside PyTorch", fit.non_torch_bytes),
         ("  CUDA graphs", fit.cuda_graph_bytes),
+        *_workspace(fit),
         ("KV cache", fit.kv_cache_bytes),
     ]
     head = ("per GPU", "GB", "GiB", "bytes")
     return grid(head, [(what, f"{n / GB:.2f}", f"{n / GIB:.2f}", f"{n:,}") for what, n in rows])
+
+
+def _workspace(fit: Fit) -> list[tuple[str, int]]:
+    """What an attention backend keeps for itself, where one has to be asked for."""
+    rest = fit.reserve_bytes - fit.activation_bytes - fit.non_torch_bytes - fit.cuda_graph_bytes
+    return [("  attention workspace", rest)] if rest and fit.memory_model == "vllm" else []
 
 
 def holds(fit: Fit) -> str:
@@ -41,15 +48,27 @@ def fit_page(fit: Fit) -> str:
         f"max-num-batched-tokens {fit.max_num_batched_tokens:,}; {fit.engine} {fit.engine_version}, "
         f"{fit.memory_model} memory model"
     )
-    return page([[*paragraph(what), *paragraph(how)], breakdown(fit), _verdict(fit), _notes(fit), _sources(fit)])
+    head = [*paragraph(what), *paragraph(how)]
+    if fit.weights_bytes == 0:  # it cannot be split over these GPUs: there is nothing to show
+        return page([head, _verdict(fit)])
+    return page([head, breakdown(fit), _verdict(fit), _notes(fit), _sources(fit)])
 
 
 def _verdict(fit: Fit) -> list[str]:
     if fit.starts:
-        return [*paragraph("It starts."), *paragraph(holds(fit)), *paragraph(_whole(fit))]
+        sure = "It starts, by a margin that may be missing (borderline)." if fit.borderline else "It starts."
+        return [*paragraph(sure), *paragraph(holds(fit)), *_interval(fit), *paragraph(_whole(fit))]
     longest = fit.estimated_max_model_len
     hint = f" Estimated maximum length: {longest:,}." if longest else ""
     return paragraph(f"It does not start: {(fit.refusal or 'no reason is known').rstrip('.')}.{hint}")
+
+
+def _interval(fit: Fit) -> list[str]:
+    """How far the KV memory may be off."""
+    if fit.kv_cache_bytes_interval is None or len(set(fit.kv_cache_bytes_interval)) == 1:
+        return []
+    low, high = (f"{count / GIB:.2f}" for count in fit.kv_cache_bytes_interval)
+    return paragraph(f"KV memory per GPU is expected between {low} and {high} GiB (80 %).")
 
 
 def _whole(fit: Fit) -> str:

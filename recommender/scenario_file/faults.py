@@ -7,11 +7,10 @@ from typing import Any, get_args
 
 from pydantic import ValidationError
 
-from recommender.errors import Fault, nearest
+from recommender.errors import Fault, nearest, show
 from recommender.scenario_file.document import Document, Trail
 from recommender.scenario_file.forms import Form, ScenarioForm
 from recommender.scenario_file.later import later_key_fault
-from recommender.scenario_file.values import show
 
 _SHAPES = {
     "model_type": "a mapping",

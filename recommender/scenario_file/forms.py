@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from recommender.catalog.offers import MARKETS, SEGMENTS
+from recommender.memory.fit import MAX_BATCHED_TOKENS
 from recommender.scenario import ENGINE_VERSION, Search
 from recommender.scenario_file.values import (
     Day,
@@ -124,14 +125,16 @@ class SearchForm(Form):
     """GPU names."""
     providers: Annotated[tuple[str, ...] | None, Many(_PROVIDER)] = None
     """Provider names."""
-    segments: Annotated[tuple[str, ...], Many(Word(SEGMENTS))] = Search().segments
+    segments: Annotated[tuple[str, ...], Many(Word(SEGMENTS, any_case=True))] = Search().segments
     """Kinds of seller."""
     regions: Annotated[tuple[str, ...] | None, Many(_REGION)] = None
     """Regions as providers name them."""
-    markets: Annotated[tuple[str, ...], Many(Word(MARKETS))] = Search().markets
+    markets: Annotated[tuple[str, ...], Many(Word(MARKETS, any_case=True))] = Search().markets
     """Ways of paying."""
     offers: Annotated[str, Word(("listed", "all"))] = "listed"
     """`all` adds indicative prices."""
+    stale: Annotated[bool, Switch()] = False
+    """Also prices that their own source marks as outdated."""
     placement: Annotated[str, Word(("one_region", "one_provider", "anywhere"))] = "one_region"
     """How far apart replicas may stand."""
     uniform_precision: Annotated[bool, Switch()] = True
@@ -140,15 +143,15 @@ class SearchForm(Form):
     """Also assume 2, 4 and 8 GPUs at n times the price of a 1-GPU listing."""
     max_gpus: Annotated[int | None, _CARDS] = None
     """The most GPUs in all."""
-    weights: Annotated[tuple[str, ...] | None, Many(Word(WEIGHTS))] = None
+    weights: Annotated[tuple[str, ...] | None, Many(Word(WEIGHTS, any_case=True))] = None
     """Weight dtypes."""
-    kv_dtypes: Annotated[tuple[str, ...] | None, Many(Word(("auto", "fp8")))] = None
+    kv_dtypes: Annotated[tuple[str, ...] | None, Many(Word(("auto", "fp8"), any_case=True))] = None
     """KV cache dtypes."""
     tp: Annotated[tuple[int, ...] | None, Many(Whole(1, 1024))] = None
     """Tensor-parallel sizes."""
     pp: Annotated[tuple[int, ...], Many(Whole(1, 1024))] = Search().pp
     """Pipeline stages."""
-    max_num_batched_tokens: Annotated[tuple[int, ...], Many(Tokens())] = ()
+    max_num_batched_tokens: Annotated[tuple[int, ...], Many(Tokens(1, MAX_BATCHED_TOKENS))] = ()
     """Also try these numbers of tokens of one engine step, fewer than the engine's own."""
     plans: Annotated[int, Whole(1, 1000)] = 10
     """Ranked plans to list."""
@@ -252,7 +255,7 @@ class ScenarioForm(Form):
     """Share of GPU memory the engine takes; absent: the engine version's own."""
     enforce_eager: Annotated[bool, Switch()] = False
     """Run without CUDA graphs."""
-    max_num_batched_tokens: Annotated[int | None, Tokens()] = None
+    max_num_batched_tokens: Annotated[int | None, Tokens(1, MAX_BATCHED_TOKENS)] = None
     """Tokens of one engine step; absent: the engine's own for the card."""
     memory_model: Annotated[str, Word(("vllm", "article"))] = "vllm"
     """`article` is the flat 2 GB rule."""

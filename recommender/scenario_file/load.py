@@ -15,11 +15,11 @@ from recommender.catalog.catalog import Catalog, shipped_catalog
 from recommender.errors import Fault, InputError
 from recommender.scenario import Scenario
 from recommender.scenario_file.build import scenario_from_form
-from recommender.scenario_file.document import Document, Trail, read_document
+from recommender.scenario_file.document import Document, Trail, dotted, read_document
 from recommender.scenario_file.faults import form_faults, in_order
 from recommender.scenario_file.forms import ScenarioForm
 from recommender.scenario_file.later import later_key_fault, later_value_faults
-from recommender.scenario_file.names import name_faults
+from recommender.scenario_file.names import name_faults, with_names_of
 from recommender.scenario_file.rules import rule_faults
 from recommender.workload.forms import lengths_from_form
 from recommender.workload.lengths import Lengths
@@ -46,8 +46,8 @@ def load(path: str | Path) -> Loaded:
     readings = {"": _Reading(document, name, base_dir, catalog)}
     variants = document.at(("variants",))
     for variant in variants if isinstance(variants, dict) else ():
-        if isinstance(variants[variant], dict):
-            faults.extend(_variant_faults(document, variant))
+        faults.extend(_variant_faults(document, variant))
+        if isinstance(variants[variant], dict) and variant:
             readings[variant] = _Reading(_patched(document, variant), f"{name}: {variant}", base_dir, catalog)
     faults.extend(fault for reading in readings.values() for fault in reading.faults)
     if faults or catalog is None:
@@ -82,6 +82,7 @@ class _Reading:
     def __init__(self, document: Document, name: str, base_dir: Path, catalog: Catalog | None) -> None:
         self._name, self._base_dir = name, base_dir
         self._form: ScenarioForm | None = None
+        document = with_names_of(catalog, document) if catalog else document
         faults = dict(document.faults)
         try:
             self._form = ScenarioForm.model_validate(_without_empty(document.value))
@@ -90,7 +91,8 @@ class _Reading:
         faults |= later_value_faults(document) | rule_faults(document)
         faults |= name_faults(document, catalog) if catalog else {}
         self._lengths, about_lengths = _lengths(document, base_dir, catalog)
-        self.faults = [*faults.values(), *about_lengths]
+        unread = [dotted(trail) for trail in document.faults]
+        self.faults = [*faults.values(), *(each for each in about_lengths if not _within(each.key, unread))]
 
     def scenario(self) -> Scenario:
         """The scenario; only where there are no faults."""
@@ -112,6 +114,11 @@ def _lengths(document: Document, base_dir: Path, catalog: Catalog | None) -> tup
         return lengths_from_form(_with_floats(form), base_dir, trace_lookup=trace_lookup, key="workload.lengths"), ()
     except InputError as error:
         return None, [_placed(document, fault) for fault in error.faults]
+
+
+def _within(key: str | None, unread: Iterable[str]) -> bool:
+    """Whether a fault is about a value that could not even be read."""
+    return key is not None and any(each.startswith(key) for each in unread)
 
 
 def _placed(document: Document, fault: Fault) -> Fault:
@@ -157,7 +164,12 @@ def _merged(base: dict[str, Any], patch: dict[str, Any]) -> dict[str, Any]:
 
 
 def _variant_faults(document: Document, variant: str) -> Iterable[Fault]:
-    """Keys that a variant cannot change."""
+    """Variants without a name or a key of their own, and keys that a variant cannot change."""
+    if not variant.strip():
+        yield document.fault(("variants", variant), "has no name", expected="a word before the colon")
+    if variant.strip() and document.at(("variants", variant)) in (None, {}):
+        expected = "the keys in which it differs from the scenario"
+        yield document.fault(("variants", variant), "is empty", expected=expected)
     for key in ("catalog", "variants"):
         trail: Trail = ("variants", variant, key)
         if document.at(trail) is not None:

@@ -2,29 +2,66 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any
 
 from recommender.catalog.catalog import Catalog
-from recommender.errors import Fault, InputError, nearest
+from recommender.errors import Fault, InputError, nearest, show
 from recommender.scenario_file.document import Document, Trail
 
 
 def name_faults(document: Document, catalog: Catalog) -> dict[Trail, Fault]:
     """Unknown models, GPUs, providers, regions and instance types."""
-    known = {
+    known = _known(catalog)
+    faults: dict[Trail, Fault] = {}
+    for kind, trail in _places(document):
+        name = document.at(trail)
+        if isinstance(name, str) and name not in known[kind]:
+            what = f"{show(name)} is no {_WORDS.get(kind, kind)} of the catalog"
+            faults[trail] = document.fault(trail, what, suggestion=_suggestion(name, known[kind]))
+    return faults | _model_fault(document, catalog)
+
+
+_WORDS = {"gpu": "GPU", "instance_type": "instance type"}
+
+
+def _suggestion(name: str, known: Sequence[str]) -> str | None:
+    """All of a family where the name is that of one (`H100`), else the one name that is spelled most like it."""
+    folded = name.strip().casefold()
+    family = [each for each in known if folded in re.split(r"[-_./ ]", each.casefold())]
+    return " or ".join(family[:4] or nearest(name, known)) or None
+
+
+def with_names_of(catalog: Catalog, document: Document) -> Document:
+    """The document with names that differ from the catalog's by no more than case written as there."""
+    known = {kind: {name.casefold(): name for name in names} for kind, names in _known(catalog).items()}
+    value = document.value
+    for kind, trail in _places(document):
+        name = document.at(trail)
+        written = known[kind].get(name.strip().casefold()) if isinstance(name, str) else None
+        if written is not None and written != name:
+            value = _replaced(value, trail, written)
+    return replace(document, value=value)
+
+
+def _replaced(value: Any, trail: Trail, new: str) -> Any:
+    """A copy of the containers along a trail with another value at its end."""
+    if not trail:
+        return new
+    copy = value.copy()
+    copy[trail[0]] = _replaced(value[trail[0]], trail[1:], new)
+    return copy
+
+
+def _known(catalog: Catalog) -> dict[str, list[str]]:
+    return {
         "gpu": [gpu.name for gpu in catalog.gpus],
         "provider": sorted({offer.provider for offer in catalog.offers}),
         "region": sorted({offer.region for offer in catalog.offers}),
         "instance_type": sorted({offer.instance_type for offer in catalog.offers}),
     }
-    faults: dict[Trail, Fault] = {}
-    for kind, trail in _places(document):
-        name = document.at(trail)
-        if isinstance(name, str) and name not in known[kind]:
-            near = nearest(name, known[kind])
-            what = f"{name!r} is no {kind.replace('_', ' ')} of the catalog"
-            faults[trail] = document.fault(trail, what, suggestion=near[0] if near else None)
-    return faults | _model_fault(document, catalog)
 
 
 def _places(document: Document) -> Iterable[tuple[str, Trail]]:

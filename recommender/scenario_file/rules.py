@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
-from recommender.errors import Fault
+from decimal import Decimal
+
+from recommender.errors import Fault, InputError, NotModelledError
+from recommender.memory.engine import engine_constants
 from recommender.scenario_file.document import Document, Trail
 from recommender.scenario_file.sizing import sizing_faults
+
+ENGINE = "vllm"
 
 
 def rule_faults(document: Document) -> dict[Trail, Fault]:
@@ -13,7 +18,22 @@ def rule_faults(document: Document) -> dict[Trail, Fault]:
     if document.at(("adjustments", "allow")) is not None and document.at(("adjustments", "forbid")) is not None:
         trail: Trail = ("adjustments", "forbid")
         faults[trail] = document.fault(trail, "stands beside allow", expected="one of the two")
-    return faults | _hardware_faults(document)
+    return faults | _hardware_faults(document) | _version_faults(document)
+
+
+def _version_faults(document: Document) -> dict[Trail, Fault]:
+    """An engine version that is older than everything known of the engine."""
+    trail: Trail = ("engine_version",)
+    version = document.at(trail)
+    if not isinstance(version, str | Decimal) or document.at(("engine",)) not in (None, ENGINE):
+        return {}
+    try:
+        engine_constants(ENGINE, str(version))
+    except NotModelledError as error:
+        return {trail: document.fault(trail, error.faults[0].what)}
+    except InputError:  # no version at all, which its own key says
+        return {}
+    return {}
 
 
 def _hardware_faults(document: Document) -> dict[Trail, Fault]:

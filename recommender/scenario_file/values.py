@@ -10,20 +10,8 @@ from typing import Any, NoReturn
 
 from pydantic_core import PydanticCustomError, core_schema
 
-from recommender.errors import nearest
+from recommender.errors import nearest, show
 from recommender.units import micro_usd, parse_tokens
-
-
-def show(value: Any) -> str:
-    """A value as it was written, shortened."""
-    if isinstance(value, bool):
-        return str(value).lower()
-    if value is None:
-        return "nothing"
-    if isinstance(value, dict | list):
-        return "a mapping" if isinstance(value, dict) else "a list"
-    text = str(value)
-    return repr(text if len(text) <= 40 else text[:37] + "...") if isinstance(value, str) else text
 
 
 def refuse(value: Any, expected: str, suggestion: str | None = None) -> NoReturn:
@@ -165,16 +153,18 @@ class Money(Number):
 
 @dataclass(frozen=True)
 class Word(Value):
-    """One of a few words."""
+    """One of a few words; in `any_case` where it names a thing."""
 
     choices: tuple[str, ...]
+    any_case: bool = False
 
     def read(self, value: Any) -> str:
         """The word."""
-        if value not in self.choices:
+        word = value.casefold() if self.any_case and isinstance(value, str) else value
+        if word not in self.choices:
             near = nearest(value, self.choices) if isinstance(value, str) else []
             refuse(value, " | ".join(self.choices), near[0] if near else None)
-        return str(value)
+        return str(word)
 
     def schema(self) -> dict[str, Any]:
         """Text out of a list."""

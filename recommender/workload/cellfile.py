@@ -10,7 +10,7 @@ from itertools import pairwise
 from math import isfinite
 from typing import Any
 
-from recommender.errors import Fault, InputError
+from recommender.errors import Fault, InputError, show
 from recommender.workload.lengths import MAXIMUM_TOKENS, Arrivals, Cell, Lengths
 
 HALF_OCTAVES = (
@@ -75,14 +75,14 @@ def cells_from_rows(rows: Any, *, key: str, file: str | None = None) -> tuple[Ce
 
 def _row_problem(row: Any) -> str | None:
     if not isinstance(row, Sequence) or isinstance(row, str) or len(row) != 3:
-        return f"{row!r} is not a row of three numbers"
+        return f"{show(row)} is not a row of three numbers"
     if not all(_is_number(value) for value in row):
-        return f"{row!r} holds something that is not a finite number"
+        return f"{show(row)} holds something that is not a finite number"
     count, input_tokens, output_tokens = row
     if count <= 0 or input_tokens < 1 or output_tokens < 1:
-        return f"{row!r} is too small"
+        return f"{show(row)} is too small"
     if input_tokens + output_tokens > MAXIMUM_TOKENS:
-        return f"{row!r} is longer than {MAXIMUM_TOKENS:,} tokens"
+        return f"{show(row)} is longer than {MAXIMUM_TOKENS:,} tokens"
     return None
 
 

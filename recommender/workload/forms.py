@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from recommender.errors import Fault, InputError, nearest
+from recommender.errors import Fault, InputError, nearest, show
 from recommender.units import parse_tokens
 from recommender.workload import laws
 from recommender.workload.cellfile import cells_from_rows
@@ -26,7 +26,7 @@ def lengths_from_form(
 ) -> Lengths:
     """The distribution that a `lengths:` block states. Raises InputError with every fault; `key` begins their paths."""
     if not isinstance(form, Mapping):
-        raise InputError(Fault(f"{form!r} is not a block", key=key, expected=_one_of()))
+        raise InputError(Fault(f"{show(form)} is not a block", key=key, expected=_one_of()))
     named = [word for word in form if word in _FORMS]
     unknown = [_unknown_form(word, key) for word in form if word not in _FORMS and word != _ASKED]
     if unknown or len(named) != 1:
@@ -64,7 +64,7 @@ def tokens(value: Any, key: str, *, least: int = 1) -> int:
         whole = int(value) if isinstance(value, float) and value.is_integer() else value
         count = parse_tokens(whole if isinstance(whole, int) else str(whole))
     except (ValueError, ArithmeticError):
-        raise InputError(Fault(f"{value!r} is not a number of tokens", key=key, expected=expected)) from None
+        raise InputError(Fault(f"{show(value)} is not a number of tokens", key=key, expected=expected)) from None
     if not least <= count <= MAXIMUM_TOKENS:
         raise InputError(Fault(f"{count:,} tokens cannot be", key=key, expected=expected))
     return count
@@ -73,7 +73,7 @@ def tokens(value: Any, key: str, *, least: int = 1) -> int:
 def _block(value: Any, key: str, allowed: tuple[str, ...], needed: tuple[str, ...] = ()) -> Mapping[str, Any]:
     """`value` as a block with no key but the allowed and none of the needed missing."""
     if not isinstance(value, Mapping):
-        raise InputError(Fault(f"{value!r} is not a block", key=key, expected=f"the keys {', '.join(allowed)}"))
+        raise InputError(Fault(f"{show(value)} is not a block", key=key, expected=f"the keys {', '.join(allowed)}"))
     faults = []
     for word in value:
         if word not in allowed:
@@ -120,7 +120,7 @@ def _quantiles(value: Any, key: str, _base: Path, _lookup: TraceLookup | None) -
 
 def _through_quantiles(value: Any, key: str) -> Marginal:
     if not isinstance(value, Mapping):
-        raise InputError(Fault(f"{value!r} is not a block", key=key, expected="p50, p90, p95, p99 ... and max"))
+        raise InputError(Fault(f"{show(value)} is not a block", key=key, expected="p50, p90, p95, p99 ... and max"))
     if "max" not in value:
         raise InputError(Fault("the longest one is missing", key=f"{key}.max"))
     low = tokens(value.get("min", 1), f"{key}.min")
@@ -180,7 +180,8 @@ def _through_buckets(value: Any, key: str) -> Marginal:
     block = _block(value, key, ("le", "count", "min"), ("le", "count"))
     edges, counts = block["le"], block["count"]
     if not isinstance(edges, list) or not isinstance(counts, list) or not edges or len(edges) != len(counts):
-        raise InputError(Fault("le and count differ in length", key=key, expected="two lists, an edge to each count"))
+        what = "le and count are not two lists of one length"
+        raise InputError(Fault(what, key=key, expected="an upper edge to each count"))
     upper = [tokens(edge, f"{key}.le[{place}]") for place, edge in enumerate(edges)]
     low = tokens(block.get("min", 1), f"{key}.min")
     wrong = [
@@ -212,7 +213,9 @@ def _correlation(block: Mapping[str, Any], key: str) -> tuple[float, tuple[str, 
     if "correlation" in block:
         stated = block["correlation"]
         if isinstance(stated, bool) or not isinstance(stated, int | float) or not -1 <= stated <= 1:
-            raise InputError(Fault(f"{stated!r} is not a correlation", key=f"{key}.correlation", expected="-1 to 1"))
+            raise InputError(
+                Fault(f"{show(stated)} is not a correlation", key=f"{key}.correlation", expected="-1 to 1")
+            )
         return float(stated), ()
     word = block.get("dependence")
     if word is None:
@@ -223,7 +226,10 @@ def _correlation(block: Mapping[str, Any], key: str) -> tuple[float, tuple[str, 
         expected = " or ".join(sorted(_DEPENDENCE))
         raise InputError(
             Fault(
-                f"{word!r} is unknown", key=f"{key}.dependence", expected=expected, suggestion=near[0] if near else None
+                f"{show(word)} is unknown",
+                key=f"{key}.dependence",
+                expected=expected,
+                suggestion=near[0] if near else None,
             )
         )
     return _DEPENDENCE[word], ()
@@ -232,7 +238,7 @@ def _correlation(block: Mapping[str, Any], key: str) -> tuple[float, tuple[str, 
 def _preset(value: Any, key: str, _base: Path, lookup: TraceLookup | None) -> Lengths:
     if not isinstance(value, str) or lookup is None:
         raise InputError(
-            Fault(f"{value!r} is not a trace that is at hand", key=key, expected="the name of a shipped trace")
+            Fault(f"{show(value)} is not a trace that is at hand", key=key, expected="the name of a shipped trace")
         )
     try:
         return lookup(value)
@@ -265,7 +271,7 @@ def _prometheus(value: Any, key: str, base: Path, _lookup: TraceLookup | None) -
 
 def _path(block: Mapping[str, Any], key: str, base: Path, word: str = "path") -> Path:
     if not isinstance(block[word], str):
-        raise InputError(Fault(f"{block[word]!r} is not a path", key=f"{key}.{word}"))
+        raise InputError(Fault(f"{show(block[word])} is not a path", key=f"{key}.{word}"))
     return base / str(block[word])
 
 

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from recommender.errors import Fault, InputError, NotModelledError, nearest
+from recommender.errors import Fault, InputError, NotModelledError, nearest, show
 from recommender.workload.lengths import MAXIMUM_TOKENS
 from recommender.workload.marginals import Marginal, fixed, lognormal, normal, uniform
 
@@ -28,7 +28,7 @@ Law = tuple[Marginal, tuple[str, ...]]
 def sides(value: Any, key: str) -> Mapping[str, Any]:
     """`{input, output, correlation}` with guidellm's flat spelling brought into that form."""
     if not isinstance(value, Mapping):
-        raise InputError(Fault(f"{value!r} is not a block", key=key, expected="input and output"))
+        raise InputError(Fault(f"{show(value)} is not a block", key=key, expected="input and output"))
     block = dict(value)
     for side, stem in _GUIDELLM_SIDES.items():
         flat = {word: block.pop(stem + ending) for ending, word in _GUIDELLM.items() if stem + ending in block}
@@ -86,13 +86,13 @@ def _unknown(word: Any, key: str, choices: tuple[str, ...]) -> Fault:
 
 def _number_fault(number: Any, key: str, word: str) -> Fault | None:
     if isinstance(number, bool) or not isinstance(number, int | float) or not math.isfinite(number):
-        return Fault(f"{number!r} is not a finite number", key=key)
+        return Fault(f"{show(number)} is not a finite number", key=key)
     if abs(number) > MAXIMUM_TOKENS:
-        return Fault(f"{number!r} is too large", key=key, expected=f"at most {MAXIMUM_TOKENS:,}")
+        return Fault(f"{show(number)} is too large", key=key, expected=f"at most {MAXIMUM_TOKENS:,}")
     if word in ("std_dev", "sigma") and number < 0:
-        return Fault(f"{number!r} is negative", key=key)
+        return Fault(f"{show(number)} is negative", key=key)
     if word in ("value", "min", "max", "mean", "median", "p95") and number < 1:
-        return Fault(f"{number!r} is below one token", key=key)
+        return Fault(f"{show(number)} is below one token", key=key)
     return None
 
 

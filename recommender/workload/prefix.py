@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from recommender.errors import Fault, InputError
+from recommender.errors import Fault, InputError, show
 from recommender.workload.law import Law, accepted_cells, steps_held
 from recommender.workload.lengths import MAXIMUM_TOKENS, Lengths
 
@@ -36,13 +36,13 @@ class SharedPrefix:
 def prefix_from_form(form: Any, key: str = "shared_prefix") -> SharedPrefix:
     """The prefix that `{tokens, share}` states. Raises InputError naming every faulty key."""
     if not isinstance(form, Mapping):
-        raise InputError(Fault(f"{form!r} is not a block", key=key, expected="tokens and share"))
+        raise InputError(Fault(f"{show(form)} is not a block", key=key, expected="tokens and share"))
     faults = [Fault("unknown key", key=f"{key}.{word}") for word in form if word not in ("tokens", "share")]
     tokens, share = form.get("tokens"), form.get("share", 1.0)
     if isinstance(tokens, bool) or not isinstance(tokens, int) or not 1 <= tokens <= MAXIMUM_TOKENS:
-        faults.append(Fault(f"{tokens!r} is not a number of tokens", key=f"{key}.tokens", expected="at least 1"))
+        faults.append(Fault(f"{show(tokens)} is not a number of tokens", key=f"{key}.tokens", expected="at least 1"))
     if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
-        faults.append(Fault(f"{share!r} is not a share", key=f"{key}.share", expected="above 0, at most 1"))
+        faults.append(Fault(f"{show(share)} is not a share", key=f"{key}.share", expected="above 0, at most 1"))
     if faults or not isinstance(tokens, int):
         raise InputError(faults)
     return SharedPrefix(tokens, float(share))

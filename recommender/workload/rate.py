@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from recommender.errors import Fault, InputError
+from recommender.errors import Fault, InputError, show
 from recommender.units import ceil_div
 from recommender.workload.inflight import DEFAULT_EPSILON, sum_of
 from recommender.workload.lengths import Arrivals, Lengths
@@ -70,11 +70,11 @@ def rate_from_form(form: Any, key: str = "rate_per_s") -> Rate:
     ]
     if not _positive(block.get("value")):
         faults.append(
-            Fault(f"{block.get('value')!r} is no rate", key=f"{key}.value", expected="requests a second, above 0")
+            Fault(f"{show(block.get('value'))} is no rate", key=f"{key}.value", expected="requests a second, above 0")
         )
     peak = block.get("peak_factor")
     if peak is not None and not (_positive(peak) and peak >= 1):
-        faults.append(Fault(f"{peak!r} is no peak factor", key=f"{key}.peak_factor", expected="at least 1"))
+        faults.append(Fault(f"{show(peak)} is no peak factor", key=f"{key}.peak_factor", expected="at least 1"))
     hourly = block.get("hourly", [])
     if not isinstance(hourly, Sequence) or isinstance(hourly, str) or len(hourly) not in (0, 24, 168):
         faults.append(Fault("not a profile", key=f"{key}.hourly", expected="24 or 168 multipliers"))
