@@ -16,6 +16,7 @@ _DTYPES = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float32": "bf
 _IGNORE_KEYS = ("modules_to_not_convert", "ignored_layers", "ignore", "exclude_modules")
 _DECLARED = ("quantization_config", "compression_config")
 _LAYER = re.compile(r"(\blayers)\.(\d+)\.([A-Za-z])")
+_ENTIRE_LAYER = re.compile(r"\blayers\.(\d+)(?:\.?\*)$")
 _MANY_LAYERS = 20  # enough for the spelling to begin 0, 1, 10, 11 ...
 _NEVER_QUANTISED = ("norm", "gate", "bias", "conv1d")
 
@@ -129,11 +130,15 @@ def _is_cut(declared: Fields) -> bool:
 
 
 def _continued(names: tuple[str, ...]) -> tuple[str, ...]:
-    """`layers.0.x`, `layers.1.x` ... as `layers.*.x`, where the list had begun with every layer; the rest as it is."""
+    """`layers.0.x`, `layers.1.x` ... as `layers.*.x`, where the list had begun with every layer; the rest as it is.
+
+    A layer that is named as a whole (`layers.0*`, `layers.1.*`) has every module, so that the list begins with it.
+    """
+    entire = [int(found[1]) for name in names if (found := _ENTIRE_LAYER.search(name)) is not None]
     seen: dict[str, list[int]] = {}
     for name in names:
-        if (found := _LAYER.search(name)) is not None:
-            seen.setdefault(_LAYER.sub(r"\1.*.\3", name, count=1), []).append(int(found[2]))
+        if _ENTIRE_LAYER.search(name) is None and (found := _LAYER.search(name)) is not None:
+            seen.setdefault(_LAYER.sub(r"\1.*.\3", name, count=1), list(entire)).append(int(found[2]))
     whole = {name for name, layers in seen.items() if layers in (_counted(layers), _spelled(layers))}
     return tuple(dict.fromkeys(general if (general := _general(name)) in whole else name for name in names))
 

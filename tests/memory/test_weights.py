@@ -296,3 +296,10 @@ def test_a_checkpoint_config_and_its_bytes_agree() -> None:
     mlp = dict(stage_bytes(model, model.quantisation).groups)["mlp"]
     weights, outputs = 3 * 256 * 512, 512 + 512 + 256
     assert mlp == weights // 2 + outputs * 2 + outputs // 2
+
+
+def test_a_cut_list_that_begins_with_whole_layers_is_continued(catalog: Catalog) -> None:
+    """GLM-5.2 NVFP4 over four GPUs loaded 106.69 GiB: its experts alone are in four bits."""
+    model = catalog.model("nvidia/GLM-5.2-NVFP4")
+    loaded = stage_bytes(model, model.quantisation, tp=4).total_bytes
+    assert loaded / 2**30 == pytest.approx(106.69, rel=0.01)
