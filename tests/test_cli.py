@@ -191,7 +191,7 @@ def test_budget_turns_the_question_round(small: str) -> None:
     assert answer["plans"][0]["usd_per_month"] <= 1000
 
 
-@pytest.mark.parametrize("amount", ["much", "nan", "-5", "1e99", "0"])
+@pytest.mark.parametrize("amount", ["much", "nan", "-5", "1e99", "0", "1,5", "2,50", "5000_0", "4,5k", "1,0000"])
 def test_a_budget_must_be_an_amount(small: str, amount: str) -> None:
     result = _run("budget", small, f"--usd-per-month={amount}")
     assert result.exit_code == 2

@@ -11,7 +11,7 @@ from recommender import fit
 from recommender.cli import app
 from recommender.errors import InputError
 
-ARTICLE = {"memory_model": "article"}
+ARTICLE: dict[str, Any] = {"memory_model": "article"}
 
 
 def _fault(**arguments: Any) -> str:
@@ -29,7 +29,8 @@ def _fault(**arguments: Any) -> str:
         ({"tp": 4, "ep": 4}, "ep: 4: meta-llama/Llama-3.1-8B-Instruct has no experts to spread (expected 1)"),
         (
             {"kv_cache_memory_bytes": 9 * 10**11},
-            "kv_cache_memory_bytes: 900,000,000,000 bytes are more than a H100-SXM has (expected at most 85,029,615,043)",
+            "kv_cache_memory_bytes: 900,000,000,000 bytes are more than a H100-SXM has"
+            " (expected at most 85,029,615,043)",
         ),
         (
             {"max_num_batched_tokens": 10**6 + 1},
@@ -53,13 +54,14 @@ def test_the_ceilings_themselves_are_taken() -> None:
 
 
 @pytest.mark.parametrize(("gpus", "warned"), [({"tp": 8}, False), ({"tp": 8, "pp": 2}, True), ({"tp": 16}, True)])
-def test_a_replica_beyond_one_machine_is_warned_about(gpus: dict[str, int], warned: bool) -> None:
+def test_a_replica_beyond_one_machine_is_warned_about(gpus: dict[str, Any], warned: bool) -> None:
     warnings = fit("llama-3.1-70b", "H100-SXM", max_model_len=8192, **gpus).warnings
     assert ("16 GPUs span instances of 8 H100-SXM: not planned by the search" in warnings) is warned
 
 
 def test_both_memory_models_refuse_a_length_beyond_the_models_own() -> None:
-    engine, article = (fit("llama-3.1-8b", "H100-SXM", max_model_len=131_073, **more) for more in ({}, ARTICLE))
+    engine = fit("llama-3.1-8b", "H100-SXM", max_model_len=131_073)
+    article = fit("llama-3.1-8b", "H100-SXM", max_model_len=131_073, **ARTICLE)
     assert engine.refusal == article.refusal
     assert "(131073) is greater than the derived max_model_len (131072)" in (article.refusal or "")
     assert not article.starts

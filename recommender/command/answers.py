@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from datetime import date
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 
 from recommender.answer import budget, ladder, recommend
 from recommender.catalog.catalog import load_catalog
@@ -19,7 +19,7 @@ from recommender.scenario_file.find import find_scenario
 from recommender.scenario_file.load import load
 from recommender.search.ladder import Ladder
 from recommender.search.plan import Recommendation
-from recommender.units import show_usd
+from recommender.units import parse_decimal, show_usd
 
 WORTH_A_NOTE_DAYS = 30
 
@@ -52,11 +52,12 @@ def ask_answers(
 def budget_answers(name: str, usd_per_month: str) -> dict[str, Recommendation]:
     """The answers for the most requests at once that a monthly budget buys."""
     try:
-        amount = Decimal(usd_per_month.strip().lstrip("$").replace(",", ""))
-    except InvalidOperation:
+        amount = parse_decimal(usd_per_month.strip().removeprefix("$").lstrip())
+    except ValueError:
         amount = Decimal(-1)
-    if not amount.is_finite() or not 0 < amount <= 10**12:
-        raise InputError(Fault(f"{usd_per_month!r} is not an amount of dollars", key="--usd-per-month"))
+    if not 0 < amount <= 10**12:
+        what, expected = f"{usd_per_month!r} is not an amount of dollars", "such as 5000, 5,000 or 1499.50"
+        raise InputError(Fault(what, key="--usd-per-month", expected=expected))
     loaded = load(find_scenario(name))
     asked = {"": loaded.scenario, **loaded.variants}
     answers = {key: budget(scenario, amount, loaded.catalog) for key, scenario in asked.items()}
@@ -74,9 +75,8 @@ def climb(name: str, gpu: str | None) -> Ladder:
     loaded = load(find_scenario(name))
     named = loaded.scenario.search.gpus or tuple(dict.fromkeys(own.gpu for own in loaded.scenario.hardware))
     if gpu is None and len(named) != 1:
-        raise InputError(
-            Fault("is needed: the scenario does not name a single GPU", key="--gpu", expected="H100-SXM ...")
-        )
+        expected = f"one of {', '.join(named[:8])}" if named else "a GPU of the catalog, as in `recommender gpus`"
+        raise InputError(Fault("is needed: the scenario does not name a single GPU", key="--gpu", expected=expected))
     return ladder(loaded.scenario, gpu or named[0], loaded.catalog)
 
 
