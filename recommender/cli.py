@@ -162,7 +162,7 @@ def fit(
 @app.command()
 @guarded
 def verify(
-    log: Annotated[Path, typer.Argument(metavar="LOG", help="A vLLM start-up log: text, JSON lines, several ranks.")],
+    log: Annotated[Path, typer.Argument(metavar="LOG", help="A vLLM start-up log; - reads standard input.")],
     model: Annotated[str | None, typer.Option(metavar="NAME", help="Absent: as in the log.")] = None,
     gpu: Annotated[str | None, typer.Option(metavar="NAME", help="Absent: as in the log.")] = None,
     engine_version: Annotated[str | None, typer.Option(metavar="VERSION", help="Where the log does not say.")] = None,
@@ -183,7 +183,8 @@ def verify(
     emit(show_verification(found, written.value), output)
     if save_calibration is not None:
         emit(calibration_with(found, log, save_calibration), save_calibration)
-    raise typer.Exit(1 if found.beyond else 0)
+        typer.echo(f"Wrote {save_calibration}.", err=True)
+    raise typer.Exit(0 if found.agrees else 1)
 
 
 @app.command()

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import sys
+from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from pathlib import Path
+from typing import BinaryIO
 
 from recommender.catalog.catalog import load_catalog
 from recommender.errors import Fault, InputError
@@ -15,6 +18,7 @@ from recommender.verify.log import read_log
 from recommender.verify.page import verification_csv, verification_page, verification_record
 
 BLOCK = 2**16
+STANDARD_INPUT = Path("-")
 
 
 def verification_of(
@@ -29,7 +33,7 @@ def verification_of(
     """The comparison of the log in a file. Raises InputError where it is none, or says too little."""
     share = TOLERANCE if tolerance is None else read_tolerance(tolerance)
     try:
-        with path.open("rb") as file:
+        with _opened(path) as file:
             log = read_log(iter(partial(file.read, BLOCK), b""))
     except OSError as error:
         raise InputError(Fault(f"cannot be read: {error.strerror or error}", str(path))) from None
@@ -40,8 +44,13 @@ def verification_of(
         gpu=gpu,
         engine_version=engine_version,
         tolerance=share,
-        name=str(path),
+        name="standard input" if path == STANDARD_INPUT else str(path),
     )
+
+
+def _opened(path: Path) -> AbstractContextManager[BinaryIO]:
+    """The file to read: standard input for `-`, which stays open."""
+    return nullcontext(sys.stdin.buffer) if path == STANDARD_INPUT else path.open("rb")
 
 
 def read_tolerance(text: str) -> float:
@@ -67,7 +76,7 @@ def show_verification(found: Verification, written: str) -> str:
 
 def calibration_with(found: Verification, source: Path, file: Path) -> str:
     """The text of a calibration file with what this log says added to what the file holds."""
-    correction = correction_of(found, source.name)
+    correction = correction_of(found, "standard input" if source == STANDARD_INPUT else source.name)
     try:
         held = read_calibration(file.read_text(encoding="utf-8"), str(file)) if file.exists() else Calibration()
     except (OSError, UnicodeDecodeError) as error:

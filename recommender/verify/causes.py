@@ -89,16 +89,30 @@ def _weights(case: Case) -> Iterator[Cause]:
 
 
 def _outside_torch(case: Case) -> Iterator[Cause]:
-    gap = case.gap("non_torch")
+    """Another process that grew while the engine profiled, where it is more than an engine's own can be."""
+    gap, several = case.gap("non_torch"), case.configuration.tp * case.configuration.pp > 1
     if not gap:
         return
     said = f"outside PyTorch is {gib(abs(gap))} {'below' if gap > 0 else 'above'} what is predicted"
-    if case.configuration.tp * case.configuration.pp > 1:
+    more = _more_than_other_ranks(case)
+    if more > FOREIGN_AT_LEAST:
+        where = f"the GPU of {case.readings.binding} has {gib(more)} more outside PyTorch than another rank's"
+        yield Cause(FOREIGN, f"{where}, and what grows there while the engine profiles counts as its own", gap)
+    elif -gap > CONTEXT_AT_MOST[several]:
+        why = f"kernels and buffers take at most {gib(CONTEXT_AT_MOST[several])} here, and other processes count in it"
+        yield Cause(FOREIGN, f"{said} while the engine profiled: {why}", gap)
+    elif several:
         why = "NCCL's and all-reduce buffers depend on links and drivers"
         yield Cause("communication buffers of this host", f"{said}: {why}", gap)
     else:
         why = "modules compiled or loaded while profiling count in it"
         yield Cause("kernels and libraries of this host", f"{said}: {why}", gap)
+
+
+def _more_than_other_ranks(case: Case) -> int:
+    """Bytes that the binding rank has outside PyTorch beyond the rank that has least."""
+    here, least = case.readings["non_torch"], case.log.smallest("non_torch")
+    return here.value - least.value if here is not None and least is not None else 0
 
 
 def _graphs_charged(case: Case) -> Iterator[Cause]:

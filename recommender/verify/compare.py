@@ -10,6 +10,7 @@ from recommender.errors import Fault, InputError
 from recommender.verify.case import Cause
 from recommender.verify.causes import causes_of
 from recommender.verify.configuration import Configuration, configuration_of
+from recommender.verify.contradictions import contradictions_of
 from recommender.verify.log import StartupLog
 from recommender.verify.prediction import Prediction, prediction_of
 from recommender.verify.readings import FROM_THE_POOL, Reading, Readings, readings_of
@@ -59,6 +60,12 @@ class Verification:
     rows: tuple[Row, ...]
     causes: tuple[Cause, ...]
     tolerance: float
+    contradictions: tuple[str, ...] = ()
+
+    @property
+    def agrees(self) -> bool:
+        """Whether every line is within the tolerance, and the log does not contradict itself."""
+        return not self.beyond and not self.contradictions
 
     @property
     def beyond(self) -> tuple[Row, ...]:
@@ -82,14 +89,18 @@ def verify_log(
     if not log.states_memory:
         what = f"is a log of vLLM {log.version} that ends before anything about memory was written"
         raise InputError(Fault(what, name, expected=LOOKED_FOR))
+    if log.engines:
+        what = f"holds {len(log.engines)} engines that wrote at once: {', '.join(log.engines)}"
+        raise InputError(Fault(what, name, expected="the lines of one of them"))
     configuration = configuration_of(log, engine_version)
     prediction = prediction_of(log, configuration, catalog, model, gpu)
     readings = readings_of(log, prediction.fit)
     usable = readings["usable"]
     budget = usable.value if usable is not None and usable.value > 0 else prediction.fit.usable_bytes
     rows = tuple(_rows(log, prediction, readings, budget))
-    causes = causes_of(log, configuration, prediction, readings, differences(rows), budget)
-    return Verification(log, configuration, prediction, readings, budget, rows, causes, tolerance)
+    against = contradictions_of(log, configuration, prediction, readings)
+    causes = () if against else causes_of(log, configuration, prediction, readings, differences(rows), budget)
+    return Verification(log, configuration, prediction, readings, budget, rows, causes, tolerance, against)
 
 
 def _rows(log: StartupLog, prediction: Prediction, readings: Readings, budget: int) -> Iterator[Row]:
@@ -146,7 +157,8 @@ def _pool_rows(prediction: Prediction, readings: Readings, budget: int) -> Itera
     if pool is None and blocks is not None and fit.block_size is not None:
         tokens = blocks.value * fit.block_size
         pool = Reading("pool", tokens, 0, blocks.line, f"blocks x {fit.block_size}")
-    if kv is not None and kv.said_by != FROM_THE_POOL and pool is not None and kv.value > 0 and pool.value > 0:
+    held = kv is not None and kv.said_by != FROM_THE_POOL and 0 < kv.value <= fit.memory_bytes - kv.half
+    if kv is not None and held and pool is not None and pool.value > 0:
         yield _arithmetic(prediction, kv, pool)
     if pool is not None:
         yield _counted("pool", "tokens in the KV cache", "tokens", fit.kv_cache_tokens, pool, weight)

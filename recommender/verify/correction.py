@@ -8,12 +8,16 @@ from recommender.units import GIB
 from recommender.verify.causes import FOREIGN
 from recommender.verify.compare import Verification
 
+_NOT_THE_RESERVE = ("total", "weights", "arithmetic", "needed")
+"""Lines that no reserve changes: where one is beyond the tolerance, the card, the weights or the cache is another."""
+
 
 def correction_of(verification: Verification, source: str) -> Correction:
     """What the log says beyond the prediction. Raises InputError where it says too little, or was disturbed."""
     fit, prediction = verification.prediction.fit, verification.prediction
     if any(cause.what == FOREIGN for cause in verification.causes):
         raise InputError("no calibration can be saved: another process held memory while this log was written")
+    _check_cause(verification)
     non_torch, activation = _outside(verification)
     graphs = _factor(verification, "graph_estimate", fit.cuda_graph_bytes) if fit.cuda_graph_bytes else MILLION
     return Correction(
@@ -30,6 +34,18 @@ def correction_of(verification: Verification, source: str) -> Correction:
             f"max_num_batched_tokens {fit.max_num_batched_tokens}"
         ),
     )
+
+
+def _check_cause(verification: Verification) -> None:
+    """Raises InputError where the log is not to be trusted, or something else than the reserve is beyond tolerance."""
+    if verification.contradictions:
+        raise InputError(f"no calibration can be saved: the log contradicts itself: {verification.contradictions[0]}")
+    others = [row.what for row in verification.beyond if row.name in _NOT_THE_RESERVE]
+    if others:
+        raise InputError(
+            f"no calibration can be saved: {', '.join(others)} differ beyond the tolerance, and a correction of the "
+            f"reserve would hide it"
+        )
 
 
 def _outside(verification: Verification) -> tuple[int, int]:

@@ -55,6 +55,7 @@ class StartupLog:
     devices: tuple[str, ...]
     startups: int
     first_line: int
+    engines: tuple[str, ...] = ()  # where several wrote at once: each one's model and process
 
     def smallest(self, name: str) -> Figure | None:
         """The smallest figure of that name over all processes."""
@@ -85,6 +86,11 @@ class StartupLog:
         return [each.figures[name] for each in self.processes if name in each]
 
 
+Identity = tuple[str, ...]
+"""What two engines of one replica have in common: model, parallelism, longest request, quantisation."""
+_IDENTITY = ("model", "tensor_parallel_size", "pipeline_parallel_size", "max_seq_len", "quantization")
+
+
 @dataclass(slots=True)
 class _Startup:
     """A start-up while it is being read."""
@@ -102,6 +108,7 @@ class _Startup:
     signs: dict[str, int] = field(default_factory=dict)
     devices: dict[str, None] = field(default_factory=dict)
     initialised: set[str] = field(default_factory=set)
+    configured: dict[str, Identity] = field(default_factory=dict)  # by process
 
     @property
     def loaded(self) -> bool:
@@ -115,7 +122,7 @@ class _Startup:
         keys = sorted(self.names, key=lambda key: (self.names[key], key))
         return StartupLog(
             version=self.version,
-            generation=self.generation,
+            generation="V1" if "v1_lines" in self.signs else self.generation,
             given={**self.command, **self.namespace, **self.non_default},
             config=dict(self.config),
             processes=tuple(
@@ -126,7 +133,17 @@ class _Startup:
             devices=tuple(self.devices),
             startups=count,
             first_line=self.first_line,
+            engines=self.engines,
         )
+
+    @property
+    def engines(self) -> tuple[str, ...]:
+        """The engines that all state memory here, where they are not the data-parallel ranks of one."""
+        found = [key for key in self.configured if not MEMORY.isdisjoint(self.figures.get(key, {}))]
+        alike = len({self.configured[key] for key in found}) == 1
+        if len(found) < 2 or (alike and len({self.names[key] for key in found}) == len(found)):
+            return ()
+        return tuple(f"{self.configured[key][0]} (pid {key.rpartition('/')[2]})" for key in sorted(found))
 
 
 def read_log(blocks: Iterable[bytes]) -> StartupLog | None:
@@ -136,7 +153,7 @@ def read_log(blocks: Iterable[bytes]) -> StartupLog | None:
         if _REQUEST.search(message.text):
             continue
         if _begins_anew(message, current):
-            best, count, current = current, count + 1, _Startup(message.line)
+            best, count, current = current, count + 1, _Startup(message.line, configured=dict(current.configured))
         _read(message, current)
     seen = current.loaded or bool(current.version or current.config or current.non_default or current.namespace)
     kept = best if best is not None and not current.loaded else current
@@ -181,8 +198,12 @@ def _read_opening(message: Message, into: _Startup) -> None:
         (patterns.NAMESPACE, into.namespace),
         (patterns.CONFIG, into.config),
     ):
-        if not dump and (found := pattern.search(text)) is not None:
-            dump.update(dumped(text[found.end() :]))
+        if (found := pattern.search(text)) is not None:
+            pairs = dumped(text[found.end() :]) if not dump or dump is into.config else {}
+            if dump is into.config and message.process.key:
+                into.configured[message.process.key] = tuple(str(pairs.get(name)) for name in _IDENTITY)
+            if not dump:
+                dump.update(pairs)
     if not into.command and not into.loaded and patterns.COMMAND.search(text):
         into.command.update(command_line(text))
 

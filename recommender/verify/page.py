@@ -103,8 +103,13 @@ def _verdict(found: Verification) -> list[str]:
     if not found.prediction.fit.starts:
         refusal = found.prediction.fit.refusal or "no reason is known"
         lines += paragraph(f"Predicted: it does not start. {refusal}")
-    if not found.beyond:
+    if found.contradictions:
+        lines += ["The log contradicts itself, so it proves nothing:"]
+        lines += [line for said in found.contradictions for line in paragraph(f"{said}.", "- ")]
+    if found.agrees:
         return lines + paragraph(f"All lines agree within {100 * found.tolerance:g} % of the budget of {budget}.")
+    if not found.beyond:
+        return lines
     names = ", ".join(row.what for row in found.beyond)
     return lines + paragraph(f"Beyond {100 * found.tolerance:g} % of the budget of {budget}: {names}.")
 
@@ -160,7 +165,8 @@ def verification_record(found: Verification) -> dict[str, Any]:
     log, device = found.log, found.prediction.device
     return {
         "schema_version": json_.SCHEMA_VERSION,
-        "within_tolerance": not found.beyond,
+        "within_tolerance": found.agrees,
+        "contradictions": list(found.contradictions),
         "tolerance": found.tolerance,
         "budget_bytes": found.budget_bytes,
         "log": {

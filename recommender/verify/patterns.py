@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 _GIB = r"(?P<{}>-?\d{{1,7}}(?:\.\d{{1,9}})?)"
-_COUNT = r"(?P<{}>\d[\d,]{{0,19}})"
+_COUNT = r"(?P<{}>\d[\d,]{{0,29}})"
 _SHARE = r"(?P<{}>\d{{1,3}}(?:\.\d{{1,9}})?)"
 
 
@@ -120,6 +120,8 @@ SIGNS: dict[str, re.Pattern[str]] = {
     "cast_to_fp16": re.compile(r"Casting torch\.bfloat16 to torch\.float16|Falling back to torch\.float16"),
     "float32": re.compile(r"(?:Casting|Upcasting) torch\.\w+ to torch\.float32"),
     "kv_scales": re.compile(r"Using fp8 data type to store kv cache"),
+    "v1_lines": re.compile(r"(?:GPU|CUDA|XPU) KV cache size: |Available KV cache memory: |Total non KV cache memory: "),
+    "no_figure": re.compile(r"(?:KV cache size|Available KV cache memory): (?!-?\d|None)\S"),
     "bitsandbytes": re.compile(r"Loading weights with BitsAndBytes quantization"),
 }
 

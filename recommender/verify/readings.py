@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
 from recommender.memory.fit import Fit
+from recommender.units import GIB
 from recommender.verify.log import Figure, StartupLog, Stated
 
 FROM_THE_POOL = "from the tokens"
+_ROUNDING = 3 * GIB // 100
+"""A cache that is worked out may differ by the rounding of three figures from one that is stated."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +41,16 @@ class Readings:
 def readings_of(log: StartupLog, fit: Fit) -> Readings:
     """The figures of the rank that leaves least for the KV cache; what it does not state is taken from the others."""
     ranks = [each for each in log.processes if {"weights", "kv_cache", "total", "non_kv"} & set(each.figures)]
-    binding = min(ranks, key=_least_left, default=None)
+    own = _own_caches(ranks)
+    binding = min(ranks, key=lambda rank: _least_left(rank, own), default=None)
     found: dict[str, Reading] = {}
     for name in ("total", "usable", "weights", "activation", "non_torch", "non_kv", "consumed", "torch_peak"):
         _take(found, name, _stated(log, binding, name))
+    if binding is not None and "kv_cache" not in binding and binding.process.key in own:
+        found["kv_cache"] = own[binding.process.key]
     for name in ("kv_cache", "graph_estimate", "graph_actual", "free", "initial"):
-        _take(found, name, _stated(log, binding, name))
+        if name not in found:
+            _take(found, name, _stated(log, binding, name))
     for name in ("pool", "blocks", "concurrency"):  # several engines (data parallel): the smallest binds
         _take(found, name, _engine(log, name))
     for name in ("needed", "refused_available", "estimated_len", "refused_pool", "refused_len"):
@@ -54,10 +61,39 @@ def readings_of(log: StartupLog, fit: Fit) -> Readings:
     return Readings(name or "the only process", len(ranks), found)
 
 
-def _least_left(stated: Stated) -> tuple[bool, int, int]:
-    """Ranks that state their KV cache first, the smallest of them first; else the one with most outside it."""
-    kv, taken = stated.figures.get("kv_cache"), stated.figures.get("non_kv") or stated.figures.get("weights")
-    return kv is None, kv.value if kv else 0, -taken.value if taken else 0
+def _own_caches(ranks: Sequence[Stated]) -> dict[str, Reading]:
+    """What each rank leaves for the KV cache, by its process: stated, or its budget less what it says is taken.
+
+    One rank alone may state its cache while all state their profiling. What stands between the two on that one (graphs)
+    stands between them on the others.
+    """
+    own = {each.process.key: _reading("kv_cache", each) for each in ranks if "kv_cache" in each}
+    whole = [each for each in ranks if {"usable", "non_kv"} <= set(each.figures)]
+    both = [each for each in whole if each.process.key in own]
+    between = min((_left(each) - each.figures["kv_cache"].value for each in both), default=0)
+    for each in whole:
+        taken, process = each.figures["non_kv"], each.process
+        half = taken.half + each.figures["usable"].half
+        own.setdefault(process.key, Reading("kv_cache", _left(each) - between, half, taken.line, process.name))
+    return own
+
+
+def _left(stated: Stated) -> int:
+    return stated.figures["usable"].value - stated.figures["non_kv"].value
+
+
+def _reading(name: str, stated: Stated) -> Reading:
+    figure = stated.figures[name]
+    return Reading(name, figure.value, figure.half, figure.line, stated.process.name)
+
+
+def _least_left(stated: Stated, own: Mapping[str, Reading]) -> tuple[bool, int, bool, int]:
+    """Ranks whose KV cache is known first, the smallest of them (to 0.03 GiB) first, one that states it before others;
+    else the one with most outside it.
+    """
+    kv, taken = own.get(stated.process.key), stated.figures.get("non_kv") or stated.figures.get("weights")
+    left = 0 if kv is None else kv.value if "kv_cache" in stated else kv.value + _ROUNDING
+    return kv is None, left, "kv_cache" not in stated, -taken.value if taken else 0
 
 
 def _stated(log: StartupLog, binding: Stated | None, name: str) -> tuple[Figure, str] | None:
