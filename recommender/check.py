@@ -68,12 +68,12 @@ def _caps(plan: Plan, scenario: Scenario) -> list[str]:
                 used += bought.count * (bought.gpus_per_instance if cap.unit == "gpus" else 1)
         if used > cap.count:
             wrong.append(f"{used} {cap.unit} over a {cap.kind} of {cap.count}")
-    owned, used = Counter[str](), Counter[str]()
+    owned, taken = Counter[str](), Counter[str]()
     for cards in scenario.hardware:
         owned[cards.gpu] += cards.count
     for bought in plan.offers:
-        used[bought.gpu] += bought.count * bought.gpus_per_instance
-    return wrong + [f"more {gpu} than owned" for gpu in used if scenario.hardware and used[gpu] > owned[gpu]]
+        taken[bought.gpu] += bought.count * bought.gpus_per_instance
+    return wrong + [f"more {gpu} than owned" for gpu in taken if scenario.hardware and taken[gpu] > owned[gpu]]
 
 
 def _placement(plan: Plan, scenario: Scenario) -> list[str]:

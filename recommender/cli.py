@@ -262,11 +262,13 @@ def _list(kind: str, text: str, overlays: list[str] | None, written: opt.Format,
 @guarded
 def validate(
     overlays: Annotated[list[str] | None, typer.Argument(metavar="FILE", help="Catalog overlays.")] = None,
+    written: opt.Written = opt.Format.table,
+    output: opt.Output = None,
 ) -> None:
     """Checks the catalog and any overlays. Exit code 2 lists every fault."""
     from recommender.command.listings import validated
 
-    emit(validated(tuple(overlays or ())), None)
+    emit(validated(tuple(overlays or ()), written.value), output)
 
 
 @app.command()

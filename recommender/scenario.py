@@ -94,6 +94,7 @@ class Search:
     regions: tuple[str, ...] | None = None
     markets: tuple[str, ...] = ("on_demand",)
     offers: str = "listed"  # listed | all
+    stale: bool = False  # also rows that their own source marks as outdated
     placement: str = "one_region"  # one_region | one_provider | anywhere
     uniform_precision: bool = True
     linear_sizes: bool = False
@@ -139,10 +140,11 @@ class Scenario:
 
 
 def load_scenario(path: str | Path) -> Scenario:
-    """The scenario in a YAML file. Raises InputError with every fault, each with its line."""
+    """The scenario in a YAML file, or a shipped one by its name. Raises InputError with every fault and its line."""
+    from recommender.scenario_file.find import find_scenario
     from recommender.scenario_file.load import load
 
-    return load(path).scenario
+    return load(find_scenario(str(path))).scenario
 
 
 def load_variants(path: str | Path) -> dict[str, Scenario]:

@@ -150,11 +150,14 @@ _HINT = {
 }
 
 
-def validated(overlays: tuple[str, ...]) -> str:
-    """What was checked. Raises InputError with every fault."""
+def validated(overlays: tuple[str, ...], written: str) -> str:
+    """What was checked, as text of one format. Raises InputError with every fault."""
     from recommender.catalog.validate import validate
 
-    return str(validate(overlays))
+    checked = str(validate(overlays))
+    if written == "json":
+        return json_.encode({"faults": 0, "checked": checked})
+    return f'faults,checked\n0,"{checked}"\n' if written == "csv" else checked
 
 
 def scenario_schema() -> str:

@@ -11,7 +11,7 @@ from recommender.scenario import Scenario
 from recommender.search.candidates import Candidates
 from recommender.search.columns import Column, groups_of, matches, merged
 from recommender.search.problem import Limit, Problem
-from recommender.units import hourly_micro_usd, micro_usd, show_usd
+from recommender.units import hourly_micro_usd, micro_usd, plural, show_usd
 
 
 def assemble(
@@ -58,12 +58,13 @@ def limits_of(scenario: Scenario, columns: Sequence[Column], gpus: Mapping[str, 
     most = scenario.search.max_gpus
     if most is not None:
         counts = tuple(column.gpus for column in columns)
-        limits.append(Limit("max_gpus", f"search.max_gpus, {most:,} GPUs", counts, most))
+        limits.append(Limit("max_gpus", f"search.max_gpus, {plural(most, 'GPU')}", counts, most))
     for cap in asked.caps:
         unit = [column.gpus if cap.unit == "gpus" else 1 for column in columns]
         weights = tuple(n if matches(cap, column) else 0 for n, column in zip(unit, columns, strict=True))
         where = [name for name in (cap.provider, cap.region, cap.gpu, cap.instance_type) if name]
-        text = f"{cap.kind} of {cap.count} {cap.unit} {' '.join(where)}".rstrip()
+        counted = plural(cap.count, "GPU" if cap.unit == "gpus" else "instance")
+        text = f"limits.{cap.kind}, {counted}{' of ' if where else ''}{' '.join(where)}"
         limits.append(Limit(cap.kind, text, weights, cap.count))
     for cards in merged(scenario.hardware):
         price = None if cards.usd_per_hour is None else micro_usd(cards.usd_per_hour)

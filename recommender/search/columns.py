@@ -49,7 +49,7 @@ def admit(offers: Iterable[Offer], search: Search, gpus: Mapping[str, Gpu], as_o
     return [
         (offer, market)
         for offer in offers
-        if not offer.stale
+        if (search.stale or not offer.stale)
         and offer.as_of <= as_of
         and (search.offers == "all" or offer.listed)
         and offer.segment in search.segments

@@ -36,6 +36,8 @@ def axes_of(scenario: Scenario) -> Iterator[Axis]:
             yield Axis(f"{segment} offers", key, replace(search, segments=segments))
     if search.offers == "listed" and not scenario.hardware:
         yield Axis("indicative prices", "search.offers: all", replace(search, offers="all"))
+    if not search.stale and not scenario.hardware:
+        yield Axis("prices their source marks as outdated", "search.stale: true", replace(search, stale=True))
     if not search.linear_sizes and not scenario.hardware:
         yield Axis("2, 4 and 8 GPUs of 1-GPU listings", "search.linear_sizes: true", replace(search, linear_sizes=True))
 

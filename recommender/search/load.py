@@ -12,6 +12,7 @@ import numpy as np
 from recommender.memory.capacity import UNBOUNDED
 from recommender.scenario import Scenario, Workload
 from recommender.search.problem import Integers
+from recommender.units import plural
 from recommender.workload.poisson import poisson_mean, poisson_quantile
 from recommender.workload.rate import PeakFactor, Rate, peak_factor_of
 from recommender.workload.service import Service
@@ -105,7 +106,7 @@ class AtOnce:
 
     def words(self, units: int) -> str:
         """So many units in words."""
-        return f"{units:,} requests at once"
+        return f"{plural(units, 'request')} at once"
 
     def less(self, units: int) -> str:
         """What is asked, and what so many units are: `50 -> 28`."""

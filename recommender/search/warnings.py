@@ -8,7 +8,7 @@ from datetime import date
 from recommender.scenario import Scenario
 from recommender.search.columns import Column, matches
 from recommender.search.plan import Purchase, ReplicaGroup
-from recommender.units import show_gb, show_usd, usd
+from recommender.units import plural, show_gb, show_usd, usd
 
 
 def warnings_of(
@@ -40,7 +40,8 @@ def _price(purchase: Purchase, medians: Mapping[str, int], as_of: date | None, s
         half = f"${show_usd(usd(round(per_gpu)))} against ${show_usd(usd(median))} per GPU-hour"
         yield f"{what}: less than half the median price of {purchase.gpu} ({half})"
     if _too_old(purchase.as_of, as_of, scenario):
-        yield f"{what}: price of {purchase.as_of}, {_age_days(purchase.as_of, as_of)} days before the answer's date"
+        age = plural(_age_days(purchase.as_of, as_of), "day")
+        yield f"{what}: price of {purchase.as_of}, {age} before the answer's date"
     if not purchase.listed:
         yield f"{what}: an indicative price, not an instance type one can order under that name"
     if purchase.assumed_size:
@@ -57,7 +58,7 @@ def doubts_of(
         return ()
     found, median = [], medians.get(gpu)
     if _too_old(priced_on, scenario.as_of, scenario):
-        found.append(f"{_age_days(priced_on, scenario.as_of)} days old")
+        found.append(f"{plural(_age_days(priced_on, scenario.as_of), 'day')} old")
     if median and 2 * price < median * gpus:
         found.append(f"{price / gpus / median:.1f} x the median price")
     return tuple(found)
