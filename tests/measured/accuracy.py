@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import math
+import re
 import statistics
 import sys
 from collections import Counter, defaultdict
@@ -106,6 +107,26 @@ def logs_mixed() -> list[Log]:
     ]
 
 
+def unused() -> list[str]:
+    """Every row of the mixed set that is not predicted, and why."""
+    used = {log.name.split()[0] for log in logs_mixed()}
+    rows = csv.DictReader((HERE / "startup_mixed.csv").open())
+    return [f"- {row['id']}: {LEFT_OUT.get(row['id']) or _why(row)}." for row in rows if row["id"] not in used]
+
+
+def _why(row: dict[str, str]) -> str:
+    version = re.match(r"~?(\d+\.\d+)", row["vllm_version"])
+    if "fork" in row["vllm_version"] or any(word in row["extra"] for word in ("Unsloth", "ffload", "MTP", "spec")):
+        return "a fork, a wrapper, offloading or speculative decoding"
+    if row["cpu_offload"]:
+        return "weights are offloaded to the CPU"
+    if version is None or tuple(map(int, version[1].split("."))) < (0, 6):
+        return f"version {row['vllm_version'] or 'not stated'}"
+    if not (row["available_kv_gib"] and row["max_model_len"] and row["weights_gib_per_gpu"]):
+        return "no KV memory, length or weights logged"
+    return f"the card is not one of the catalog, or not named ({row['gpu_name']})"
+
+
 def percent(value: float, places: int = 2) -> str:
     """A share as percent."""
     return f"{100 * value:.{places}f} %"
@@ -196,7 +217,7 @@ def page() -> str:
         "OTHERS": "\n".join(f"| {name} | {error} % |" for name, error in OTHERS.items()),
         "OURS": f"| recommender | {100 * mean:.2f} % |",
         "GROUPS": "\n".join(grouped([*one, *many])),
-        "LEFT_OUT": "\n".join(f"- {name}: {why}." for name, why in sorted(LEFT_OUT.items())),
+        "LEFT_OUT": "\n".join(unused()),
     }
     for name, table in tables.items():
         text = text.replace(f"{{{{{name}}}}}", table)
