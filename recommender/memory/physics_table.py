@@ -8,6 +8,7 @@ from functools import cache
 from typing import TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from recommender.errors import InputError
 from recommender.memory.calibration import Correction
@@ -42,7 +43,7 @@ class StageColumns:
 
 
 class PhysicsTable:
-    """`ids` gives each candidate's entry; `gpu`, `reasons`, `usable` and the columns of `depth` are by entry."""
+    """`ids` gives each candidate's entry; `gpu`, `tp`, `reasons`, `usable`, `tight` and `depth` are by entry."""
 
     def __init__(self, setting: Setting, columns: ReplicaColumns) -> None:
         self.setting = setting
@@ -54,21 +55,21 @@ class PhysicsTable:
         parts = _Parts(setting, self.constants)
         found = [parts.entry(*key) for key in zip(*(key.tolist() for key in keys), strict=True)]
         self.stages = [stages for stages, _ in found]
-        self.reasons = self._with_margin(integers(reason for _, reason in found))
+        self.reasons = integers(reason for _, reason in found)
+        self.tight = self._tight()
         self.kept_free = self._kept_free(parts, keys) if setting.safe_side else np.zeros_like(self.usable)
         deepest = max((len(stages) for stages in self.stages), default=1)
         # Shallower pipelines repeat their last stage, which changes no minimum over stages.
         padded = [stages and (*stages, *(stages[-1],) * (deepest - len(stages))) for stages in self.stages]
         self.depth = [StageColumns([each[level] if each else None for each in padded]) for level in range(deepest)]
 
-    def _with_margin(self, reasons: Int) -> Int:
-        """Entries whose utilization asks for more than is free once the context is taken are refused."""
+    def _tight(self) -> NDArray[np.bool_]:
+        """Whether an entry's utilization asks for more than is free once the context is taken."""
         cards = self.setting.gpus
         memory = integers(gpu.memory_bytes or 0 for gpu in cards)[self.gpu]
         pairs = zip(self.gpu.tolist(), self.tp.tolist(), strict=True)
         context = integers(self.constants.context_bytes(cards[gpu], tp) for gpu, tp in pairs)
-        tight = (reasons == Reason.FITS) & (memory - self.usable < context)
-        return np.where(tight, int(Reason.UTILIZATION), reasons)
+        return memory - self.usable < context
 
     def _kept_free(self, parts: _Parts, keys: Sequence[Int]) -> Int:
         """What each entry keeps free so that its promise holds at the lower end of the interval."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,10 +26,7 @@ class VllmMemory:
         table = PhysicsTable(setting, columns)
         rows = len(columns)
         zeros = [np.zeros(rows, dtype=np.int64) for _ in range(3)]
-        longest = setting.model.longest(table.constants.number)
-        reasons = table.reasons[table.ids]
-        too_long = (reasons == Reason.UTILIZATION) & (columns.max_model_len > longest)
-        found = Capacity(zeros[0], zeros[1], zeros[2], np.where(too_long, int(Reason.TOO_LONG), reasons))
+        found = Capacity(zeros[0], zeros[1], zeros[2], table.reasons[table.ids])
         for pool, chosen in table.by_pool():
             for start in range(0, len(chosen), CHUNK):
                 at = chosen[start : start + CHUNK]
@@ -86,19 +83,13 @@ class _Rows:
     batches: Int  # in flight at once
     null: Int  # blocks never handed out
     checked: Int  # those of them that the start-up check takes off
+    tight: Truth  # the utilization asks for more than is free
 
     def at(self, rows: Int) -> _Rows:
         """Some of the rows."""
-        return _Rows(
-            self.pool,
-            self.demand,
-            self.model_maximum,
-            tuple(stage.at(rows) for stage in self.stages),
-            *(
-                column[rows]
-                for column in (self.length, self.asked_tokens, self.tokens, self.batches, self.null, self.checked)
-            ),
-        )
+        columns = ("length", "asked_tokens", "tokens", "batches", "null", "checked", "tight")
+        taken = {name: getattr(self, name)[rows] for name in columns}
+        return replace(self, stages=tuple(stage.at(rows) for stage in self.stages), **taken)
 
     def batched_tokens(self, seqs: Int) -> Int:
         """What the engine uses once max_num_seqs has cut its default."""
@@ -113,7 +104,7 @@ class _Rows:
             self.pool.request_blocks(self.length, in_flight),
         )
         needed += self.null
-        fitting = self.length <= self.model_maximum
+        fitting = (self.length <= self.model_maximum) & ~self.tight
         for stage in self.stages:
             fitting &= stage.available(seqs, tokens) >= needed * stage.bytes_per_block
         return fitting
@@ -130,6 +121,7 @@ class _Rows:
         available, per_block = self.binding(started, tokens)
         none = np.where(self.null == 0, available < per_block, available <= self.checked * per_block)
         unfit = np.where(none, Reason.WEIGHTS, Reason.MAX_MODEL_LEN)
+        unfit = np.where(self.tight, Reason.UTILIZATION, unfit)
         unfit = np.where(self.length > self.model_maximum, Reason.TOO_LONG, unfit)
         found.sequences[at] = seqs
         found.kv_cache_bytes[at] = available
@@ -178,6 +170,7 @@ def _rows(table: PhysicsTable, columns: ReplicaColumns, at: Int, pool: KvPool, d
         batches=pp + ahead,
         null=integers(table.constants.null_blocks(card) for card in table.setting.gpus)[gpu],
         checked=np.full_like(gpu, int(table.constants.null_block_checked)),
+        tight=table.tight[entries],
     )
 
 
