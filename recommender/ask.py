@@ -15,10 +15,11 @@ from recommender.ask_names import Names
 from recommender.ask_sentence import Item, Sentence
 from recommender.catalog.catalog import Catalog, load_catalog
 from recommender.errors import Fault, InputError
-from recommender.report.words import joined, plural
+from recommender.report.words import joined
 from recommender.scenario import Scenario, Search
 from recommender.scenario_file.forms import WEIGHTS
 from recommender.scenario_file.load import scenario_from_mapping
+from recommender.units import plural
 
 BOTH_MODELS = ("llama-3.1-8b", "llama-3.1-70b")  # where the question names none
 MAX_CHARACTERS = 1_000

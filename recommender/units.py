@@ -81,6 +81,11 @@ def show_usd(amount: Decimal, places: int = 2) -> str:
     return f"{amount.quantize(Decimal(1).scaleb(-places), ROUND_HALF_UP):,}"
 
 
+def plural(count: int, noun: str) -> str:
+    """A count with its noun: `1 request`, `2,048 requests`, `3 replicas`."""
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
 def show_gb(count_bytes: int) -> str:
     """Bytes as GB and GiB side by side: `85.03 GB (79.19 GiB)`."""
     return f"{count_bytes / GB:.2f} GB ({count_bytes / GIB:.2f} GiB)"

@@ -9,7 +9,7 @@ from recommender.report.json_ import SCHEMA_VERSION, plain
 from recommender.report.words import hourly
 from recommender.search.ladder import Ladder, Step
 from recommender.search.rung_one import LengthRung
-from recommender.units import usd
+from recommender.units import plural, usd
 
 _HEAD = ("rung", "adjustment", "GPUs", "tp x n", "weights", "KV", "max len", "KV tokens", "requests", "$/hour", "")
 _LEFT = frozenset({1, 4, 5, 10})
@@ -38,7 +38,9 @@ def _length_rung(rung: LengthRung) -> str:
     if rung.statistical_tokens is None:
         real = ""
     else:
-        real = f"; of what {rung.requests:,} requests in flight really need, {_freed(rung.statistical_tokens)}"
+        need = "needs" if rung.requests == 1 else "need"
+        freed = _freed(rung.statistical_tokens)
+        real = f"; of what {plural(rung.requests, 'request')} in flight really {need}, {freed}"
     return f"Rung 1: {rung.shortest:,} is the least that serves the promised share; {reach}. {worst}{real}."
 
 
@@ -68,7 +70,7 @@ def _conclusion(ladder: Ladder) -> str:
     if served is None:
         return f"No rung serves {ladder.asked} on this GPU."
     how = f"rung {served.rung} ({served.name.replace('_', '-')} {served.change})" if served.change else "no adjustment"
-    return f"The first that serves {ladder.asked}: {how} on {served.gpus:,} GPUs."
+    return f"The first that serves {ladder.asked}: {how} on {plural(served.gpus, 'GPU')}."
 
 
 def ladder_record(ladder: Ladder) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from recommender.report.csv_ import flat_csv
 from recommender.report.grid import grid, page, paragraph
 from recommender.report.json_ import SCHEMA_VERSION, plain
 from recommender.report.words import share_text
+from recommender.units import plural
 from recommender.workload.inflight import InFlight
 from recommender.workload.plot import plot
 from recommender.workload.summary import LengthsSummary, Spread, written
@@ -71,8 +72,8 @@ def _peaks(summary: LengthsSummary) -> Iterable[tuple[str, float]]:
 
 
 def _head(summary: LengthsSummary) -> list[str]:
-    title = f"{summary.name or 'lengths'}: {summary.requests:,} requests"
-    read = f" of {summary.rows:,} rows read" if summary.rows != summary.requests else ""
+    title = f"{summary.name or 'lengths'}: {plural(summary.requests, 'request')}"
+    read = f" of {plural(summary.rows, 'row')} read" if summary.rows != summary.requests else ""
     dropped = "; ".join(f"{count:,} {reason}" for reason, count in summary.dropped)
     lines = paragraph(f"{title}{read}." + (f" Not counted: {dropped}." if dropped else ""))
     if summary.columns:
@@ -136,7 +137,7 @@ def _arrivals(summary: LengthsSummary) -> list[str]:
         lines += paragraph(f"Arrivals: {arrivals.rate_per_s:,.4g} a second on average{span}{busiest}.")
     if summary.latency:
         times = ", ".join(f"{name} {seconds:.4g}" for name, seconds in summary.latency)
-        most = f"; at most {summary.peak_concurrency:,} requests at once" if summary.peak_concurrency else ""
+        most = f"; at most {plural(summary.peak_concurrency, 'request')} at once" if summary.peak_concurrency else ""
         lines += paragraph(f"Means of the log: {times}{most}.")
     if summary.pearson is not None:
         lines += paragraph(f"Correlation of prompt and output: {summary.pearson:+.2f}.")
@@ -146,8 +147,9 @@ def _arrivals(summary: LengthsSummary) -> list[str]:
 def need_in_words(need: InFlight) -> str:
     """What the requests in flight hold, against the worst case, and whom max_model_len serves."""
     share = need.statistical_tokens / need.worst_case_tokens
+    requests = f"{plural(need.concurrency, 'request')} at once {'holds' if need.concurrency == 1 else 'hold'}"
     return (
-        f"{need.concurrency:,} requests at once hold {need.total_mean_tokens:,.0f} tokens on average, and in all but"
+        f"{requests} {need.total_mean_tokens:,.0f} tokens on average, and in all but"
         f" {100 * need.epsilon:g} % of the engine's steps at most {need.statistical_tokens:,} (blocks of"
         f" {need.block_size}): {100 * share:.0f} % of the worst case, {need.worst_case_tokens:,}. At max-model-len"
         f" {need.max_model_len:,}, {_served(need)}."

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from recommender.report.grid import paragraph
 from recommender.search.plan import Recommendation, Replayed
+from recommender.units import plural
 from recommender.workload.replay import Replay, Times
 
 _STEPS = "Replays use the step times of the scenario (sizing.step_ms), which are assumed, not measured."
@@ -34,8 +35,9 @@ def _replayed(each: Replayed, answer: Recommendation) -> str:
 
 
 def _figures(result: Replay, kv_tokens: int) -> str:
+    requests = plural(result.requests, "request")
     return (
-        f"{result.requests:,} requests (seed {result.seed}): {result.preemptions_per_request:.3g} preemptions each;"
+        f"{requests} (seed {result.seed}): {result.preemptions_per_request:.3g} preemptions each;"
         f" {result.mean_running:,.4g} run on average; the cache fills up to {result.peak_kv_tokens:,} of {kv_tokens:,}"
         f" tokens; the first token takes {_times(result.ttft)}, the whole answer {_times(result.latency)};"
         f" {result.output_tokens_per_s:,.4g} output tokens a second"

@@ -25,6 +25,7 @@ from recommender.report.words import (
     spread,
 )
 from recommender.search.plan import Adjustment, Certificate, LeftOut, Plan, Recommendation, Refusal, ReplicaGroup
+from recommender.units import plural
 
 _HEAD = ("#", "$/hour", "$/month", "GPUs", "GPU", "tp x n", "weights", "KV", "max len", "headroom", "tok/s <=")
 _LEFT = frozenset({4, 6, 7})
@@ -82,7 +83,7 @@ def answer_page(answer: Recommendation) -> str:
 def proof(answer: Recommendation) -> str:
     """What was proven, and over how many candidates."""
     certificate = answer.certificate
-    searched = f"{certificate.candidates:,} candidates, {certificate.feasible_candidates:,} feasible"
+    searched = f"{plural(certificate.candidates, 'candidate')}, {certificate.feasible_candidates:,} feasible"
     return f"{answer.status.upper()}{_bound(certificate)}: {searched}; {certificate.solver}; {certificate.cross_check}."
 
 
@@ -128,7 +129,7 @@ def _adjusted(plan: Plan) -> str:
     """The rungs a plan takes. What each is set to stands in the plan's row; only the GPUs need more words."""
     steps = [f"{step.rung} {_WORDS.get(step.name, step.name)}{_more(step, plan)}" for step in plan.adjustments]
     idle = plan.gpus - sum(group.tp * group.pp * group.dp * group.count for group in plan.replicas)
-    rest = f"; {idle} GPU{'s' if idle > 1 else ''} idle" if idle > 0 else ""
+    rest = f"; {plural(idle, 'GPU')} idle" if idle > 0 else ""
     return (f"adjusts {', '.join(steps)}" if steps else "adjusts nothing") + rest
 
 
@@ -166,9 +167,9 @@ def _replica(group: ReplicaGroup, plan: Plan, most: int | None) -> list[str]:
     each = " each" if group.count > 1 else ""
     rate = "" if group.rate_per_s is None else f"{group.rate_per_s:,.4g} requests a second{each}, at most "
     each = "" if rate else each
-    per = f"{rate}{group.concurrency:,} requests at once{each} ({_room(group, most)}); one more waits in the queue"
-    replicas = f"{group.count} replica{'s' if group.count > 1 else ''} of {spread(group)}"
-    title = f"Rank 1, {replicas} on {bought(purchase)}: {per}."
+    at_once = f"{plural(group.concurrency, 'request')} at once{each}"
+    per = f"{rate}{at_once} ({_room(group, most)}); one more waits in the queue"
+    title = f"Rank 1, {plural(group.count, 'replica')} of {spread(group)} on {bought(purchase)}: {per}."
     longest = group.longest_max_model_len
     room = f" The longest max-model-len that still fits: {longest:,}." if longest else ""
     return [
@@ -185,7 +186,8 @@ def _room(group: ReplicaGroup, most: int | None) -> str:
     """How many would fit, and how many at the low end of what the reserve may leave; `most` is where looking ended."""
     sure = f", {group.capacity:,} at the low end" if group.capacity < group.expected_capacity else ""
     ended = most is not None and group.expected_capacity >= most * group.dp
-    return f"{'at least' if ended else 'up to'} {group.expected_capacity:,} fit{sure}"
+    fit = "fits" if group.expected_capacity == 1 else "fit"
+    return f"{'at least' if ended else 'up to'} {group.expected_capacity:,} {fit}{sure}"
 
 
 def _start(group: ReplicaGroup, gpus_per_instance: int) -> list[str]:
@@ -194,7 +196,7 @@ def _start(group: ReplicaGroup, gpus_per_instance: int) -> list[str]:
     what = "Start each replica" if several else "Start it"
     if needed < gpus_per_instance:
         port = " and its own --port" if several else ""
-        what += f" on {'its own ' if several else ''}{needed} GPUs (CUDA_VISIBLE_DEVICES){port}"
+        what += f" on {'its own ' if several else ''}{plural(needed, 'GPU')} (CUDA_VISIBLE_DEVICES){port}"
     return [f"{what} with:", *broken(group.launch, WIDTH)]
 
 

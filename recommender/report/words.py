@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from decimal import ROUND_HALF_UP, Decimal
 
 from recommender.search.plan import Plan, Purchase, ReplicaGroup
-from recommender.units import MICRO, show_usd, usd, usd_per_month
+from recommender.units import MICRO, plural, show_usd, usd, usd_per_month
 
 UNPRICED = "-"
 _MARKETS = {
@@ -43,11 +43,6 @@ def per_hour_and_month(micro: int) -> str:
 def percent(share: Decimal) -> str:
     """A share as signed whole percent: `+14 %`."""
     return f"{(share * 100).quantize(Decimal(1), ROUND_HALF_UP):+} %"
-
-
-def plural(count: int, noun: str) -> str:
-    """A count with its noun: `1 request`, `2,048 requests`, `3 replicas`."""
-    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
 
 
 def share_text(share: float) -> str:
@@ -118,7 +113,5 @@ def layout(plan: Plan) -> str:
     counts: dict[str, int] = {}
     for group in plan.replicas:
         counts[spread(group)] = counts.get(spread(group), 0) + group.count
-    parts = [f"{count} of {size}" for size, count in counts.items()]
-    first = next(iter(counts.values()))
-    parts[0] = parts[0].replace(" of", " replica of" if first == 1 else " replicas of", 1)
-    return joined(parts)
+    (size, count), *others = counts.items()
+    return joined([f"{plural(count, 'replica')} of {size}", *(f"{count} of {size}" for size, count in others)])

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from recommender.units import plural
 from recommender.workload.lengths import Arrivals
 from recommender.workload.logs.columns import Columns
 from recommender.workload.logs.tally import Counts, Tally
@@ -73,7 +74,8 @@ def _arrivals(tally: Tally) -> Arrivals | None:
 def _notes(tally: Tally) -> tuple[str, ...]:
     notes = []
     if tally.wrong_totals:
-        notes.append(f"{tally.wrong_totals:,} rows state a total other than prompt + output")
+        state = "states" if tally.wrong_totals == 1 else "state"
+        notes.append(f"{plural(tally.wrong_totals, 'row')} {state} a total other than prompt + output")
     if tally.unread_times:
         notes.append(f"{tally.unread_times:,} timestamps could not be read")
     return tuple(notes)

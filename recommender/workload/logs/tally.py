@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recommender.errors import Fault, InputError
+from recommender.units import plural
 from recommender.workload.law import Float, Int
 from recommender.workload.lengths import MAXIMUM_TOKENS, bucket_edges
 
@@ -186,7 +187,9 @@ class Tally:
             raise InputError(Fault(what, self.file, expected="a log with a row a request, or quantiles"))
         if not self.requests:
             reasons = "; ".join(f"{count:,} {reason}" for reason, count in sorted(self.dropped.items()))
-            raise InputError(Fault(f"no request could be read of {self.rows:,} rows ({reasons or 'empty'})", self.file))
+            raise InputError(
+                Fault(f"no request could be read of {plural(self.rows, 'row')} ({reasons or 'empty'})", self.file)
+            )
 
     def cells(self) -> tuple[tuple[int, float, float], ...]:
         """(requests, mean prompt, mean output) of the cells that hold requests, by bucket."""
