@@ -69,6 +69,8 @@ def _sliding(fields: Fields, layers: int, family: Family) -> list[bool]:
     """Whether each layer slides, where layer_types does not say so."""
     if not fields.integer("sliding_window", default=0, least=0):
         return [False] * layers
+    if family.window == "listed":
+        raise fields.missing("layer_types")
     if family.window == "on_request":
         first = fields.integer("max_window_layers", default=layers, least=0)
         asked = fields.flag("use_sliding_window")

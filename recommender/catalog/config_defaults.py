@@ -1,8 +1,9 @@
 """What a transformers config class fills in where a config.json leaves a key out.
 
-Read from transformers 5.24.0 models/*/configuration_*.py, by the class that reads the language part. Configs nested in
-another (`text_config`) are written without the values that equal these, so every one of them counts there. A config of
-its own writes its sizes, so a missing size is a broken file; the rest counts there too.
+Read from transformers 5.24.0 models/*/configuration_*.py (MiniMax M3: vLLM 0.33.0 transformers_utils/configs/), by the
+class that reads the language part. Configs nested in another (`text_config`) are written without the values that equal
+these, so every one of them counts there. A config of its own writes its sizes, so a missing size is a broken file; the
+rest counts there too.
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ _DEEPSEEK = "kv_lora_rank=512 qk_rope_head_dim=64 v_head_dim=128 qk_nope_head_di
 
 # `model_type` -> what its class fills in: first the sizes above (0: no such key), then the rest.
 _FILLED: dict[str, tuple[tuple[int, ...], str]] = {
-    "deepseek_v2": ((102400, 4096, 11008, 32, 32, 2048), f"n_shared_experts=2 q_lora_rank=1536 {_DEEPSEEK}"),
+    "deepseek_v2": (
+        (102400, 4096, 11008, 32, 32, 2048),
+        f"first_k_dense_replace=0 n_shared_experts=2 q_lora_rank=1536 {_DEEPSEEK}",
+    ),
     "deepseek_v3": (
         (129280, 7168, 18432, 61, 128, 4096),
         f"first_k_dense_replace=3 n_shared_experts=1 q_lora_rank=1536 num_experts_per_tok=8 n_routed_experts=256"
@@ -56,18 +60,25 @@ _FILLED: dict[str, tuple[tuple[int, ...], str]] = {
         (262144, 2304, 9216, 30, 8, 131072),
         "num_key_value_heads=4 head_dim=256 sliding_window=512 global_head_dim=512 hidden_size_per_layer_input=256",
     ),
-    "glm": ((151552, 4096, 13696, 40, 32, 131072), "num_key_value_heads=2 head_dim=128"),
-    "glm4": ((151552, 4096, 13696, 40, 32, 131072), "num_key_value_heads=2 head_dim=128"),
+    "glm": ((151552, 4096, 13696, 40, 32, 131072), "num_key_value_heads=2 head_dim=128 attention_bias=true"),
+    "glm4": ((151552, 4096, 13696, 40, 32, 131072), "num_key_value_heads=2 head_dim=128 attention_bias=true"),
     "glm4_moe": (
         (151552, 4096, 10944, 46, 96, 131072),
         "num_key_value_heads=8 first_k_dense_replace=1 n_shared_experts=1 num_experts_per_tok=8",
+    ),
+    "glm4_moe_lite": (
+        (154880, 2048, 10240, 47, 20, 202752),
+        f"n_shared_experts=1 q_lora_rank=768 num_experts_per_tok=4 {_DEEPSEEK}",
     ),
     "gpt_bigcode": ((50257, 768, 0, 12, 12, 1024), "multi_query=true"),
     "gpt_oss": (
         (201088, 2880, 2880, 36, 64, 131072),
         "num_key_value_heads=8 head_dim=64 sliding_window=128 num_experts_per_tok=4",
     ),
-    "granitemoehybrid": ((32000, 4096, 11008, 32, 32, 2048), "num_local_experts=8 num_experts_per_tok=2"),
+    "granitemoehybrid": (
+        (32000, 4096, 11008, 32, 32, 2048),
+        "num_local_experts=8 num_experts_per_tok=2 shared_intermediate_size=1024",
+    ),
     "jamba": ((65536, 4096, 14336, 32, 32, 262144), "num_key_value_heads=8 num_experts=16 num_experts_per_tok=2"),
     "llama": ((32000, 4096, 11008, 32, 32, 2048), ""),
     "llama4_text": (
@@ -76,6 +87,7 @@ _FILLED: dict[str, tuple[tuple[int, ...], str]] = {
         " interleave_moe_layer_step=1 no_rope_layer_interval=4 attention_chunk_size=8192",
     ),
     "minimax_m2": ((200064, 3072, 1536, 62, 48, 196608), "num_key_value_heads=8 head_dim=128 num_experts_per_tok=8"),
+    "minimax_m3": ((0, 0, 0, 0, 0, 0), "dense_intermediate_size=12288 n_shared_experts=1"),
     "ministral3": ((131072, 4096, 14336, 34, 32, 262144), "num_key_value_heads=8 head_dim=128"),
     "mistral": ((32000, 4096, 14336, 32, 32, 131072), "num_key_value_heads=8 sliding_window=4096"),
     "mixtral": ((32000, 4096, 14336, 32, 32, 131072), "num_key_value_heads=8 num_experts_per_tok=2"),
@@ -83,6 +95,7 @@ _FILLED: dict[str, tuple[tuple[int, ...], str]] = {
         (131072, 4096, 21504, 0, 32, 4096),
         "num_key_value_heads=8 head_dim=128 n_shared_experts=1 num_experts_per_tok=2",
     ),
+    "olmoe": ((50304, 2048, 2048, 16, 16, 4096), "num_experts_per_tok=8"),
     "phimoe": ((32064, 4096, 6400, 32, 32, 131072), "num_key_value_heads=8 num_experts_per_tok=2"),
     "qwen2": ((151936, 4096, 22016, 32, 32, 32768), "num_key_value_heads=32 max_window_layers=28"),
     "qwen2_5_vl_text": ((152064, 8192, 29568, 80, 64, 32768), "num_key_value_heads=8"),
@@ -100,7 +113,8 @@ _FILLED: dict[str, tuple[tuple[int, ...], str]] = {
     "qwen3_moe": ((151936, 2048, 6144, 24, 32, 32768), "num_key_value_heads=4 num_experts_per_tok=8"),
     "qwen3_next": (
         (151936, 2048, 5632, 48, 16, 32768),
-        f"num_key_value_heads=2 head_dim=256 shared_expert_intermediate_size=512 num_experts_per_tok=10 {_LINEAR}",
+        f"num_key_value_heads=2 head_dim=256 shared_expert_intermediate_size=512 num_experts=512 num_experts_per_tok=10"
+        f" {_LINEAR}",
     ),
     "qwen3_vl_moe_text": (
         (151936, 2048, 5632, 24, 16, 128000),
@@ -130,6 +144,7 @@ _TYPES = {
     "GemmaForCausalLM": "gemma",
     "Glm4ForCausalLM": "glm4",
     "Glm4MoeForCausalLM": "glm4_moe",
+    "Glm4MoeLiteForCausalLM": "glm4_moe_lite",
     "GlmForCausalLM": "glm",
     "GlmMoeDsaForCausalLM": "glm_moe_dsa",
     "GptOssForCausalLM": "gpt_oss",
@@ -138,10 +153,12 @@ _TYPES = {
     "Llama4ForCausalLM": "llama4_text",
     "LlamaForCausalLM": "llama",
     "MiniMaxM2ForCausalLM": "minimax_m2",
+    "MiniMaxM3ForCausalLM": "minimax_m3",
     "Ministral3ForCausalLM": "ministral3",
     "MistralForCausalLM": "mistral",
     "MixtralForCausalLM": "mixtral",
     "NemotronHForCausalLM": "nemotron_h",
+    "OlmoeForCausalLM": "olmoe",
     "PhiMoEForCausalLM": "phimoe",
     "Qwen2ForCausalLM": "qwen2",
     "Qwen2MoeForCausalLM": "qwen2_moe",

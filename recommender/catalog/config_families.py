@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-Window = Literal["uniform", "on_request"]
+Window = Literal["uniform", "on_request", "listed"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Family:
     qk_norm: Literal["none", "head", "full", "sharded", "per_head"] = "none"
     qk_norm_key: str | None = None  # the config key that turns the q and k norms on
     tied: bool = False  # class default of tie_word_embeddings
-    window: Window = "uniform"  # a sliding window in the config applies to every layer, or only if asked for
+    window: Window = "uniform"  # of the config: for every layer, if asked for, or as layer_types lists
     pattern: int | None = None  # every pattern-th layer is full, the others slide
     window_extra: int = 0  # tokens the engine adds to the config's window
     own_head_dim: bool = True  # False: the class ignores head_dim and divides
@@ -154,7 +154,7 @@ FAMILIES: dict[str, Family] = {
         partial_rotary=0.5,
     ),
     "StableLmForCausalLM": Family(qkv_bias="use_qkv_bias", norm_vectors=2, partial_rotary=0.25),
-    "Exaone4ForCausalLM": Family(qk_norm="head", window="on_request"),
+    "Exaone4ForCausalLM": Family(qk_norm="head", window="listed"),
     "Ernie4_5ForCausalLM": Family(qkv_bias="use_bias", o_bias="use_bias", mlp_bias="use_bias", tied=True),
     "GPT2LMHeadModel": Family(
         qkv_bias=True,

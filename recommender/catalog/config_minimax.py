@@ -32,7 +32,7 @@ def minimax(fields: Fields, architecture: str) -> Decoder:
     hidden, layers, vocabulary = sizes(fields)
     head_dim = fields.integer("head_dim")
     at = Heads(hidden, fields.integer("num_attention_heads"), fields.integer("num_key_value_heads"), head_dim, head_dim)
-    indexed, mixed = _indexed_layers(fields, layers), _listed(fields, "moe_layer_freq", layers)
+    indexed, mixed = _indexed_layers(fields, layers), _listed(fields, "moe_layer_freq", layers, default=None)
     plain = compact(tuple(index for index in range(layers) if index not in set(indexed)))
     dense = compact(tuple(index for index in range(layers) if index not in set(mixed)))
     width, experts = fields.integer("intermediate_size"), fields.integer("num_local_experts")
@@ -44,7 +44,7 @@ def minimax(fields: Fields, architecture: str) -> Decoder:
         *(grouped_query(at, plain) if len(plain) else ()),
         *(_indexed_attention(fields, at, indexed) if len(indexed) else ()),
         vector("norm", "self_attn.qk_norm", head_dim, range(layers), copies=2),
-        *dense_mlp(hidden, fields.integer("dense_intermediate_size", default=width), dense),
+        *dense_mlp(hidden, fields.integer("dense_intermediate_size"), dense),
         *_mixture(fields, hidden, width, experts, mixed),
         *block_norms(hidden, layers),
     ]
@@ -62,7 +62,7 @@ def minimax(fields: Fields, architecture: str) -> Decoder:
         vocabulary=vocabulary,
         heads=at.heads,
         kv_heads=at.kv_heads,
-        intermediate=fields.integer("dense_intermediate_size", default=width),
+        intermediate=fields.integer("dense_intermediate_size"),
         tied=tied,
         tensors=tuple(tensor for tensor in tensors if tensor.count and (len(tensor.layers) or not tensor.module)),
         attention=tuple(group for group in (attention, sparse) if group.layers),
@@ -77,7 +77,7 @@ def minimax(fields: Fields, architecture: str) -> Decoder:
 def _indexed_layers(fields: Fields, layers: int) -> LayerIndices:
     config = fields.inner("sparse_attention_config")
     if not config.values:
-        return range(0)
+        raise fields.missing("sparse_attention_config")
     found = _listed(config, "sparse_attention_freq", layers, default=range(0))
     off = set(_listed(config, "sparse_disable_index_value", layers, default=found))
     if not set(found) <= off:
@@ -87,11 +87,13 @@ def _indexed_layers(fields: Fields, layers: int) -> LayerIndices:
     return found
 
 
-def _listed(fields: Fields, key: str, layers: int, default: LayerIndices | None = None) -> LayerIndices:
+def _listed(fields: Fields, key: str, layers: int, default: LayerIndices | None) -> LayerIndices:
     """The layers for which a list of numbers is not 0."""
     listed = fields.sequence(key)
+    if not listed and default is None:
+        raise fields.missing(key)
     if not listed:
-        return range(layers) if default is None else default
+        return default or range(0)
     if len(listed) < layers:
         raise fields.fault(f"{len(listed)} entries for {layers} layers", key, f"{layers} entries")
     if any(not isinstance(value, int) for value in listed):

@@ -30,9 +30,9 @@ def _experts(fields: Fields) -> int:
     return fields.integer(*names, most=_MOST_EXPERTS)
 
 
-def _per_token(fields: Fields, default: int | None = None) -> int:
+def _per_token(fields: Fields) -> int:
     names = ("num_experts_per_tok", "num_experts_per_token", "top_k_experts", "moe_k")
-    return fields.integer(*names, default=default, most=_MOST_EXPERTS)
+    return fields.integer(*names, most=_MOST_EXPERTS)
 
 
 def _mixtral(fields: Fields, hidden: int, layers: int) -> Mixture:
@@ -43,7 +43,7 @@ def _mixtral(fields: Fields, hidden: int, layers: int) -> Mixture:
         *routed_experts(hidden, intermediate, experts, every),
         *router(hidden, experts, every),
     ]
-    return Mixture(experts, _per_token(fields, 2), intermediate, tuple(tensors), range(0))
+    return Mixture(experts, _per_token(fields), intermediate, tuple(tensors), range(0))
 
 
 def _sparse_layers(fields: Fields, layers: int) -> tuple[LayerIndices, LayerIndices]:
@@ -80,7 +80,7 @@ def _qwen_moe(fields: Fields, hidden: int, layers: int, quantised_router: bool) 
             split="none",
             quantised=False,
         )
-    return Mixture(experts, _per_token(fields, 8), intermediate, tuple(tensors), dense)
+    return Mixture(experts, _per_token(fields), intermediate, tuple(tensors), dense)
 
 
 def _qwen2_moe(fields: Fields, hidden: int, layers: int) -> Mixture:
@@ -96,7 +96,7 @@ def shared_and_routed(
 ) -> Mixture:
     """The first layers dense, the others routed plus always-on shared experts (DeepSeek's form, also GLM's)."""
     intermediate, experts = fields.integer("moe_intermediate_size"), _experts(fields)
-    first = fields.integer("first_k_dense_replace", default=0, least=0)
+    first = fields.integer("first_k_dense_replace", least=0)
     shared = fields.integer("n_shared_experts", "num_shared_experts", default=0, least=0)
     step = fields.integer("moe_layer_freq", default=1)
     sparse: LayerIndices = range(min(first, layers), layers)
@@ -110,7 +110,7 @@ def shared_and_routed(
     if shared:
         width = shared * intermediate
         tensors += dense_mlp(hidden, width, sparse, group="shared_experts", prefix="mlp.shared_experts")
-    return Mixture(experts, _per_token(fields, 8), intermediate, tuple(tensors), dense)
+    return Mixture(experts, _per_token(fields), intermediate, tuple(tensors), dense)
 
 
 def _glm4_moe(fields: Fields, hidden: int, layers: int) -> Mixture:

@@ -110,13 +110,13 @@ def _mimo(fields: Fields) -> Decoder:
     head_dim = fields.integer("head_dim")
     value_dim = fields.integer("v_head_dim", default=head_dim)
     whole = Heads(hidden, heads, kv_heads, head_dim, value_dim)
-    narrow_dim = fields.integer("swa_head_dim", default=head_dim)
+    narrow_dim = fields.integer("swa_head_dim")
     narrow = Heads(
         hidden,
-        fields.integer("swa_num_attention_heads", default=heads),
-        fields.integer("swa_num_key_value_heads", default=kv_heads),
+        fields.integer("swa_num_attention_heads"),
+        fields.integer("swa_num_key_value_heads"),
         narrow_dim,
-        fields.integer("swa_v_head_dim", default=value_dim),
+        fields.integer("swa_v_head_dim", default=narrow_dim),
     )
     sliding, full = _split(_flags(fields, "hybrid_layer_pattern", layers))
     sparse, dense = _split(_flags(fields, "moe_layer_freq", layers))

@@ -136,3 +136,38 @@ def test_words_for_layers_that_nobody_knows_are_named(name: str, key: str, value
     changed = {**config, "text_config": part} if "text_config" in config else {**config, key: value}
     with pytest.raises(InputError, match=key):
         model(changed)
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("zai-org/GLM-4.7-Flash", "first_k_dense_replace"),
+        ("deepseek-ai/DeepSeek-V2-Lite", "num_experts_per_tok"),
+        ("XiaomiMiMo/MiMo-V2-Flash", "swa_num_key_value_heads"),
+        ("MiniMaxAI/MiniMax-M3", "moe_layer_freq"),
+        ("MiniMaxAI/MiniMax-M3", "sparse_attention_config"),
+        ("LGAI-EXAONE/EXAONE-4.0-32B", "layer_types"),
+    ],
+)
+def test_an_absent_key_without_a_default_of_its_class_is_named(name: str, key: str) -> None:
+    entry = next(entry for entry in load_catalog().models if entry.id == name)
+    config = read_values(entry).config or {}
+    assert key in config
+    with pytest.raises(InputError, match=key):
+        without(config, key)
+
+
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [
+        ("zai-org/GLM-4.7-Flash", ("q_lora_rank", "n_shared_experts", "num_experts_per_tok")),
+        ("MiniMaxAI/MiniMax-M3", ("n_shared_experts", "dense_intermediate_size")),
+        ("Qwen/Qwen3-Next-80B-A3B-Instruct", ("num_experts", "linear_conv_kernel_dim")),
+        ("allenai/OLMoE-1B-7B-0924", ("num_experts_per_tok",)),
+        ("zai-org/glm-4-9b-chat-hf", ("attention_bias", "num_key_value_heads")),
+    ],
+)
+def test_what_a_class_fills_in_changes_nothing(name: str, keys: tuple[str, ...]) -> None:
+    entry = next(entry for entry in load_catalog().models if entry.id == name)
+    config = read_values(entry).config or {}
+    assert without(config, *keys) == model(config)
