@@ -8,6 +8,7 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from recommender.catalog.catalog import Catalog, Resolved, shipped_catalog
+from recommender.catalog.gpus import Gpu
 from recommender.catalog.models import Model
 from recommender.errors import Fault, InputError, NotModelledError
 from recommender.memory.fit import Fit, Replica, fit_replica
@@ -110,11 +111,11 @@ def fit(
     if concurrency is not None and max_num_seqs is not None:
         raise InputError(Fault("stands beside max_num_seqs", key="concurrency", expected="one of the two"))
     catalog = catalog or shipped_catalog()
-    resolved = catalog.resolve(model, kv_bytes_per_token)
+    resolved, card = _named(catalog, model, kv_bytes_per_token, gpu)
     served, stored = _served(catalog, resolved, weights, engine_version)
     replica = Replica(
         model=served,
-        gpu=catalog.gpu(gpu),
+        gpu=card,
         weights=stored.weights,
         checkpoint=stored.checkpoint,
         kv_dtype=kv_dtype,
@@ -134,6 +135,19 @@ def fit(
     )
     found = fit_replica(replica, memory_model)
     return replace(found, warnings=(*found.warnings, *_beyond_one_node(replica)))
+
+
+def _named(catalog: Catalog, model: str, kv_bytes_per_token: int | None, gpu: str) -> tuple[Resolved, Gpu]:
+    """The model and the GPU of these names. Raises InputError with what is wrong with either."""
+    try:
+        resolved = catalog.resolve(model, kv_bytes_per_token)
+    except InputError as error:
+        try:
+            catalog.gpu(gpu)
+        except InputError as other:
+            raise InputError([*error.faults, *other.faults]) from None
+        raise
+    return resolved, catalog.gpu(gpu)
 
 
 def _beyond_one_node(replica: Replica) -> Iterable[str]:

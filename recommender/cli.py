@@ -167,9 +167,7 @@ def verify(
     gpu: Annotated[str | None, typer.Option(metavar="NAME", help="Absent: as in the log.")] = None,
     engine_version: Annotated[str | None, typer.Option(metavar="VERSION", help="Where the log does not say.")] = None,
     tolerance: opt.Tolerance = None,
-    save_calibration: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Add what the log corrects to it.")
-    ] = None,
+    save_calibration: opt.Calibration = None,
     catalog: opt.Overlays = None,
     written: opt.Written = opt.Format.table,
     output: opt.Output = None,

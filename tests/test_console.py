@@ -76,3 +76,9 @@ def test_an_internal_error_is_one_line_and_debug_shows_more(monkeypatch: pytest.
     assert (plain.returncode, plain.stdout) == (3, "")
     assert plain.stderr == "internal error: ZeroDivisionError: oops (--debug shows where)\n"
     assert "Traceback" in debug.stderr
+
+
+def test_standard_input_that_is_closed_is_one_clear_line() -> None:
+    line = f"{sys.executable} -m recommender verify - <&-"
+    result = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False, timeout=60)
+    assert (result.returncode, result.stderr) == (2, "error: standard input: cannot be read: it is closed\n")

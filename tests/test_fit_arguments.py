@@ -88,3 +88,9 @@ def test_faults_name_the_options_as_they_are_typed() -> None:
     assert (code, said) == (2, "error: --concurrency: stands beside --max-num-seqs (expected one of the two)\n")
     _, _, said = _shown("--kv-cache-memory-bytes", "10", "--memory-model", "article")
     assert said.endswith("(expected --gpu-memory-utilization)\n")
+
+
+def test_names_that_are_not_known_are_said_at_once() -> None:
+    with pytest.raises(InputError) as caught:
+        fit("no-such-model", "no-such-gpu")
+    assert [fault.key for fault in caught.value.faults] == ["model", "gpu"]

@@ -9,6 +9,7 @@ from decimal import Decimal
 
 from recommender.answer import budget, ladder, recommend
 from recommender.catalog.catalog import load_catalog
+from recommender.command.flags import as_typed
 from recommender.errors import Fault, InputError
 from recommender.progress import bar
 from recommender.report import csv_, json_
@@ -56,7 +57,7 @@ def budget_answers(name: str, usd_per_month: str) -> dict[str, Recommendation]:
     except ValueError:
         amount = Decimal(-1)
     if not 0 < amount <= 10**12:
-        what, expected = f"{usd_per_month!r} is not an amount of dollars", "such as 5000, 5,000 or 1499.50"
+        what, expected = f"{usd_per_month!r} is not an amount of dollars", "a number such as 5000, 5,000 or 1499.50"
         raise InputError(Fault(what, key="--usd-per-month", expected=expected))
     loaded = load(find_scenario(name))
     asked = {"": loaded.scenario, **loaded.variants}
@@ -77,7 +78,10 @@ def climb(name: str, gpu: str | None) -> Ladder:
     if gpu is None and len(named) != 1:
         expected = f"one of {', '.join(named[:8])}" if named else "a GPU of the catalog, as in `recommender gpus`"
         raise InputError(Fault("is needed: the scenario does not name a single GPU", key="--gpu", expected=expected))
-    return ladder(loaded.scenario, gpu or named[0], loaded.catalog)
+    try:
+        return ladder(loaded.scenario, gpu or named[0], loaded.catalog)
+    except InputError as error:
+        raise as_typed(error, ("gpu",)) from None
 
 
 def age_notes(answers: Mapping[str, Recommendation], today: date) -> list[str]:

@@ -72,6 +72,7 @@ MeasuredBytes = Annotated[
     typer.Option(parser=BYTES, metavar="N", help="Measured on one GPU, for a model that is not modelled."),
 ]
 Concurrency = Annotated[int | None, typer.Option(parser=COUNT, metavar="N", help="Another name for --max-num-seqs.")]
+Calibration = Annotated[Path | None, typer.Option(metavar="FILE", help="Add what the log corrects to it.")]
 Tolerance = Annotated[
     str | None, typer.Option(metavar="SHARE", help="Of the budget, such as 0.03 (the default) or 3%.")
 ]

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from recommender.answer import fit
 from recommender.catalog.catalog import load_catalog
+from recommender.command.flags import as_typed, flag
 from recommender.errors import Fault, InputError
 from recommender.memory.fit import Fit
 from recommender.report import csv_, json_
@@ -28,11 +27,11 @@ def fit_replica_of(asked: Mapping[str, Any], overlays: tuple[str, ...]) -> Fit:
     }
     for key, choices in _CHOICES.items():
         if options[key] not in choices:
-            faults.append(Fault(f"{options[key]!r} is not valid", key=_flag(key), expected=" | ".join(choices)))
+            faults.append(Fault(f"{options[key]!r} is not valid", key=flag(key), expected=" | ".join(choices)))
     share = options["gpu_memory_utilization"]
     if share is not None and not 0 < share <= 1:
         faults.append(
-            Fault(f"{share} is not valid", key=_flag("gpu_memory_utilization"), expected="a share above 0 to 1")
+            Fault(f"{share} is not valid", key=flag("gpu_memory_utilization"), expected="a share above 0, up to 1")
         )
     if faults:
         raise InputError(faults)
@@ -40,20 +39,7 @@ def fit_replica_of(asked: Mapping[str, Any], overlays: tuple[str, ...]) -> Fit:
     try:
         return fit(**options, catalog=catalog)
     except InputError as error:
-        raise InputError(_as_options(fault, options) for fault in error.faults) from None
-
-
-def _flag(key: str) -> str:
-    return f"--{key.replace('_', '-')}"
-
-
-def _as_options(fault: Fault, options: Mapping[str, Any]) -> Fault:
-    """A fault with the names of arguments as they are typed here."""
-    if fault.file is not None or fault.key not in options:
-        return fault
-    expected = _flag(fault.expected) if fault.expected in options else fault.expected
-    what = re.sub(r"\b[a-z]+(?:_[a-z]+)+\b", lambda word: _flag(word[0]) if word[0] in options else word[0], fault.what)
-    return replace(fault, key=_flag(fault.key), what=what, expected=expected)
+        raise as_typed(error, options) from None
 
 
 def _tokens(key: str, text: str | None, faults: list[Fault]) -> int | None:
@@ -66,7 +52,7 @@ def _tokens(key: str, text: str | None, faults: list[Fault]) -> int | None:
         tokens = 0
     if not bounds.low <= tokens <= bounds.high:
         expected = f"tokens from {bounds.low:,} to {bounds.high:,}, such as 8192 or 8K"
-        faults.append(Fault(f"{text!r} is not valid", key=_flag(key), expected=expected))
+        faults.append(Fault(f"{text!r} is not valid", key=flag(key), expected=expected))
     return tokens
 
 

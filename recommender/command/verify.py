@@ -12,6 +12,7 @@ from recommender.catalog.catalog import load_catalog
 from recommender.errors import Fault, InputError
 from recommender.memory.calibration import Calibration, calibration_text, read_calibration
 from recommender.report import json_
+from recommender.units import parse_decimal
 from recommender.verify.compare import TOLERANCE, Verification, verify_log
 from recommender.verify.correction import correction_of
 from recommender.verify.log import read_log
@@ -50,14 +51,18 @@ def verification_of(
 
 def _opened(path: Path) -> AbstractContextManager[BinaryIO]:
     """The file to read: standard input for `-`, which stays open."""
-    return nullcontext(sys.stdin.buffer) if path == STANDARD_INPUT else path.open("rb")
+    if path != STANDARD_INPUT:
+        return path.open("rb")
+    if sys.stdin is None:  # the shell's `<&-`
+        raise InputError(Fault("cannot be read: it is closed", "standard input"))
+    return nullcontext(sys.stdin.buffer)
 
 
 def read_tolerance(text: str) -> float:
     """A share of the budget from `0.03` or `3%`. Raises InputError."""
     word = text.strip()
     try:
-        share = float(word.removesuffix("%").strip()) / (100 if word.endswith("%") else 1)
+        share = float(parse_decimal(word.removesuffix("%").strip())) / (100 if word.endswith("%") else 1)
     except ValueError:
         share = -1.0
     if not 0 < share < 1:

@@ -118,3 +118,20 @@ def test_columns_and_units_by_name(tmp_path):
 def test_faults_end_in_exit_2(arguments, said):
     result = run(*arguments)
     assert (result.exit_code, said in result.stderr) == (2, True), result.output
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (("--epsilon", "0.02"), "--epsilon: has no effect on its own (expected --concurrency beside it)"),
+        (("--max-model-len", "8K"), "--max-model-len: has no effect on its own (expected --concurrency beside it)"),
+        (("--max-model-len", "1,5K", "--concurrency", "3"), "--max-model-len: '1,5K' is not valid"),
+        (("--max-model-len", "1", "--concurrency", "3"), "--max-model-len: 1 holds no request"),
+        (("--epsilon", "2", "--concurrency", "3"), "--epsilon: 2.0 is no risk"),
+        (("--timestamp-unit", "h"), "--timestamp-unit: 'h' is no unit (expected s, ms, us, ns, auto)"),
+    ],
+)
+def test_options_that_cannot_be_meant_are_named_as_they_are_typed(options: tuple[str, ...], said: str) -> None:
+    result = run("azure_conv_2023", *options)
+    assert result.exit_code == 2
+    assert said in result.stderr
