@@ -15,7 +15,8 @@ HOURS_PER_MONTH = 730
 HOURS_PER_YEAR = 8760
 MICRO = 10**6
 
-_DECIMAL = re.compile(r"(?:[0-9]+|[1-9][0-9]{0,2}(?:(?:,[0-9]{3})+|(?:_[0-9]{3})+))(?:\.[0-9]+)?")
+_WHOLE = r"(?:[0-9]+|[1-9][0-9]{0,2}(?:(?:,[0-9]{3})+|(?:_[0-9]{3})+))"  # digits alone, or grouped in threes
+_DECIMAL = re.compile(rf"{_WHOLE}(?:\.[0-9]+)?|\.[0-9]+")
 _TOKENS = re.compile(r"(.*?)\s*([kKmM]?)")
 _SCALE = {"": 1, "k": 1024, "m": 1024**2}
 
@@ -84,6 +85,11 @@ def show_usd(amount: Decimal, places: int = 2) -> str:
 def plural(count: int, noun: str) -> str:
     """A count with its noun: `1 request`, `2,048 requests`, `3 replicas`."""
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def show_figures(value: float) -> str:
+    """A measured or derived number to four figures, never with an exponent where it is large: `13,060`, `0.03333`."""
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
 def show_gb(count_bytes: int) -> str:
