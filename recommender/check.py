@@ -123,14 +123,14 @@ def _rate(plan: Plan, scenario: Scenario) -> list[str]:
     work = scenario.workload
     if work.rate is None:
         return []
-    from recommender.check_blocks import at_its_rate
+    from recommender.check_blocks import at_once_at_its_rate
     from recommender.workload.rate import peak_factor_of
 
     peak = work.rate.per_s * peak_factor_of(work.rate, work.lengths.arrivals).value
     served = sum((group.rate_per_s or 0.0) * group.count for group in plan.replicas)
     wrong = [] if served >= peak * (1 - ROUNDING) else [f"{served} of {peak} requests a second are served"]
     for group in plan.replicas:
-        needed = at_its_rate(group, scenario).max_num_seqs
+        needed = at_once_at_its_rate(group, scenario)
         if group.max_num_seqs < needed:
             wrong.append(f"max_num_seqs {group.max_num_seqs} at a rate that needs {needed}")
     return wrong

@@ -16,9 +16,17 @@ from recommender.units import ceil_div
 from recommender.workload.inflight import inflight_of
 from recommender.workload.law import token_law
 from recommender.workload.lengths import Lengths
-from recommender.workload.rate import InFlightAtRate, Rate, inflight_at_rate
+from recommender.workload.poisson import poisson_quantile
+from recommender.workload.rate import InFlightAtRate, Rate, inflight_at_rate, requests_in_flight
 from recommender.workload.service import Service
 from recommender.workload.sums import Sum
+
+
+def at_once_at_its_rate(group: ReplicaGroup, scenario: Scenario) -> int:
+    """The requests one engine of the group must run at once, so that its rate exceeds them only at the risk."""
+    service = Service.of(scenario.workload.lengths, scenario.step_time, scenario.workload.request_s)
+    mean = requests_in_flight((group.rate_per_s or 0.0) / group.dp, service.request_s)
+    return poisson_quantile(mean, float(scenario.epsilon))
 
 
 def at_its_rate(group: ReplicaGroup, scenario: Scenario) -> InFlightAtRate:

@@ -10,7 +10,7 @@ from recommender.report.csv_ import flat_csv
 from recommender.report.grid import grid, page, paragraph
 from recommender.report.json_ import SCHEMA_VERSION, plain
 from recommender.report.words import share_text
-from recommender.units import plural
+from recommender.units import plural, show_figures
 from recommender.workload.inflight import InFlight
 from recommender.workload.plot import plot
 from recommender.workload.summary import LengthsSummary, Spread, written
@@ -134,9 +134,9 @@ def _arrivals(summary: LengthsSummary) -> list[str]:
         peaks = ", ".join(f"{window} s at {ratio:.2f} times that" for window, ratio in arrivals.peak_to_mean)
         busiest = f"; the busiest {peaks}" if peaks else ""
         span = f" over {arrivals.duration_s / 3600:,.1f} hours" if arrivals.duration_s else ""
-        lines += paragraph(f"Arrivals: {arrivals.rate_per_s:,.4g} a second on average{span}{busiest}.")
+        lines += paragraph(f"Arrivals: {show_figures(arrivals.rate_per_s)} a second on average{span}{busiest}.")
     if summary.latency:
-        times = ", ".join(f"{name} {seconds:.4g}" for name, seconds in summary.latency)
+        times = ", ".join(f"{name} {show_figures(seconds)}" for name, seconds in summary.latency)
         most = f"; at most {plural(summary.peak_concurrency, 'request')} at once" if summary.peak_concurrency else ""
         lines += paragraph(f"Means of the log: {times}{most}.")
     if summary.pearson is not None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from recommender.report.grid import paragraph
 from recommender.search.plan import Recommendation, Replayed
-from recommender.units import plural
+from recommender.units import plural, show_figures
 from recommender.workload.replay import Replay, Times
 
 _STEPS = "Replays use the step times of the scenario (sizing.step_ms), which are assumed, not measured."
@@ -38,9 +38,9 @@ def _figures(result: Replay, kv_tokens: int) -> str:
     requests = plural(result.requests, "request")
     return (
         f"{requests} (seed {result.seed}): {result.preemptions_per_request:.3g} preemptions each;"
-        f" {result.mean_running:,.4g} run on average; the cache fills up to {result.peak_kv_tokens:,} of {kv_tokens:,}"
-        f" tokens; the first token takes {_times(result.ttft)}, the whole answer {_times(result.latency)};"
-        f" {result.output_tokens_per_s:,.4g} output tokens a second"
+        f" {show_figures(result.mean_running)} run on average; the cache fills up to {result.peak_kv_tokens:,} of"
+        f" {kv_tokens:,} tokens; the first token takes {_times(result.ttft)}, the answer {_times(result.latency)};"
+        f" {show_figures(result.output_tokens_per_s)} output tokens a second"
     )
 
 

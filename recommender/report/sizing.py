@@ -9,7 +9,8 @@ from typing import Any
 from recommender.report.grid import paragraph
 from recommender.report.words import monthly, share_text
 from recommender.search.plan import Plan, RateSizing, Recommendation, Served, Sizing
-from recommender.units import usd
+from recommender.units import show_figures, usd
+from recommender.workload.replica import StepTime
 
 COLUMNS = (
     "sizing",
@@ -73,30 +74,32 @@ def _costs(sizing: Sizing) -> Iterable[str]:
     if not sizing.compared:
         return
     real, worst = sizing.statistical_micro_usd_per_hour, sizing.worst_case_micro_usd_per_hour
-    yield f"The cheapest set-up sized by the real lengths costs {_monthly(real)}, by the worst case {_monthly(worst)}."
-
-
-def _monthly(micro: int | None) -> str:
-    return "more than can be had in this search" if micro is None else f"${monthly(micro)} a month"
+    if real is not None and worst is not None:
+        yield f"The cheapest set-up costs ${monthly(real)} a month sized by the real lengths,"
+        yield f"${monthly(worst)} by the worst case."
 
 
 def _rate(rate: RateSizing, sizing: Sizing) -> str:
-    said = (
-        f"Rate: {rate.per_s:,.4g} requests a second on average, {rate.peak_per_s:,.4g} in the busiest minute"
-        f" ({rate.peak_factor:.4g} times: {rate.peak_factor_source})."
-    )
+    mean, peak, factor = (show_figures(each) for each in (rate.per_s, rate.peak_per_s, rate.peak_factor))
+    said = f"Rate: {mean} requests a second on average, {peak} in the busiest minute"
+    said += f" ({factor} times: {rate.peak_factor_source})."
     if rate.request_s is None or rate.mean_in_flight is None:
         return said
-    step = rate.step_time
-    times = (
-        f"{1000 * step.base_s:.4g} ms a step, {1000 * step.per_decode_s:.4g} ms more for each request that decodes and"
-        f" {1000 * step.per_prompt_token_s:.4g} ms for each prompt token: assumed, not measured; write your own with"
-        " sizing.step_ms"
-    )
-    why = "as stated" if rate.request_s_stated else f"at {times}"
+    why = "as stated" if rate.request_s_stated else f"at {_step(rate.step_time)}"
+    seconds, in_flight = show_figures(rate.request_s), show_figures(rate.mean_in_flight)
     return (
-        f"{said} A request then takes {rate.request_s:,.4g} s ({why}), so {rate.mean_in_flight:,.4g} are in flight on"
-        f" average; max-num-seqs is exceeded in {share_text(float(sizing.epsilon))} of the time, when requests queue."
+        f"{said} A request then takes {seconds} s ({why}), so {in_flight} are in flight on average; max-num-seqs is"
+        f" exceeded in {share_text(float(sizing.epsilon))} of the time, when requests queue."
+    )
+
+
+def _step(step: StepTime) -> str:
+    base, decode, prompt = (
+        show_figures(1000 * each) for each in (step.base_s, step.per_decode_s, step.per_prompt_token_s)
+    )
+    return (
+        f"{base} ms a step, {decode} ms more for each request that decodes and {prompt} ms for each prompt token:"
+        " assumed, not measured; write your own with sizing.step_ms"
     )
 
 

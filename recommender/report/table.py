@@ -25,7 +25,7 @@ from recommender.report.words import (
     spread,
 )
 from recommender.search.plan import Adjustment, Certificate, LeftOut, Plan, Recommendation, Refusal, ReplicaGroup
-from recommender.units import plural
+from recommender.units import plural, show_figures
 
 _HEAD = ("#", "$/hour", "$/month", "GPUs", "GPU", "tp x n", "weights", "KV", "max len", "headroom", "tok/s <=")
 _LEFT = frozenset({4, 6, 7})
@@ -165,7 +165,7 @@ def _first_plan(answer: Recommendation) -> list[str]:
 def _replica(group: ReplicaGroup, plan: Plan, most: int | None) -> list[str]:
     purchase = plan.offers[group.offer_index]
     each = " each" if group.count > 1 else ""
-    rate = "" if group.rate_per_s is None else f"{group.rate_per_s:,.4g} requests a second{each}, at most "
+    rate = "" if group.rate_per_s is None else f"{show_figures(group.rate_per_s)} requests a second{each}, at most "
     each = "" if rate else each
     at_once = f"{plural(group.concurrency, 'request')} at once{each}"
     per = f"{rate}{at_once} ({_room(group, most)}); one more waits in the queue"

@@ -92,7 +92,9 @@ def look_up(scenario: Scenario, catalog: Catalog, enough: int | None = None, *, 
     casts = sorted({gpus[name].supports_bf16 == "no" for name in sizes})
     terms = terms_of(model, choices, scenario, shortest, casts)
     load = load_of(scenario)
-    candidates = candidates_of(scenario, model, gpus, sizes, terms, enough or load.demand, demand_of(scenario), load)
+    candidates = candidates_of(
+        scenario, model, gpus, sizes, terms, enough or load.demand, demand_of(scenario, model), load
+    )
     return Asked(scenario, catalog, model, terms, shortest, tuple(columns), beyond, candidates, tuple(unsearched))
 
 
@@ -107,11 +109,11 @@ def _check_prices(scenario: Scenario) -> None:
         raise InputError(Fault("a budget needs prices", key="hardware", expected="usd_per_hour for every own card"))
 
 
-def demand_of(scenario: Scenario) -> Demand:
-    """How requests become a need of KV blocks. A replay checks what is sized statistically."""
-    if scenario.sizing == "worst_case":
-        return WorstCase()
+def demand_of(scenario: Scenario, model: Model) -> Demand:
+    """How requests become a need of KV blocks; those that the model refuses need none."""
     work = scenario.workload
+    if scenario.sizing == "worst_case" or served_share(work.lengths, model.max_model_len) == 0:
+        return WorstCase()
     return Statistical(work.lengths, scenario.epsilon, work.shared_prefix, arriving=work.rate is not None)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from recommender.memory.capacity import UNBOUNDED
 from recommender.scenario import Scenario, Workload
 from recommender.search.problem import Integers
-from recommender.units import plural
+from recommender.units import plural, show_figures
 from recommender.workload.poisson import poisson_mean, poisson_quantile
 from recommender.workload.rate import PeakFactor, Rate, peak_factor_of
 from recommender.workload.service import Service
@@ -183,11 +183,11 @@ class Arriving:
     def words(self, units: int) -> str:
         """So many units in words."""
         peak = self.peak_per_s if units == self.demand else units * self.unit_per_s
-        return f"{peak / self.peak.value:,.4g} requests a second ({peak:,.4g} in the busiest minute)"
+        return f"{show_figures(peak / self.peak.value)} requests a second ({show_figures(peak)} in the busiest minute)"
 
     def less(self, units: int) -> str:
         """What is asked, and what so many units are: `5.5 -> 2.1 requests a second`."""
-        return f"{self.rate.per_s:g} -> {self._mean_of(units):.4g} requests a second"
+        return f"{self.rate.per_s:g} -> {show_figures(self._mean_of(units))} requests a second"
 
     def reduced(self, units: int) -> str:
         """The change of the scenario that asks for no more than so many units."""

@@ -13,27 +13,28 @@ from recommender.search.plan import Plan, RateSizing, ReplicaGroup, Served, Sizi
 from recommender.search.solver import solve
 from recommender.units import round_up
 from recommender.workload.inflight import InFlight, inflight_of
+from recommender.workload.lengths import served_share
 from recommender.workload.rate import Rate, inflight_at_rate
 
 BLOCK_TOKENS = 16  # of the lengths themselves, where a replica's own blocks are not of one kind
 
 
 def sizing_of(asked: Asked, plans: Sequence[Plan]) -> Sizing | None:
-    """How lengths were sized for these plans; None where a fixed total says nothing but the worst case."""
-    scenario = asked.scenario
-    if scenario.workload.lengths.total_only:
+    """How lengths were sized; None where so many requests of one fixed total are asked, or where none is served."""
+    scenario, work = asked.scenario, asked.scenario.workload
+    if asked.refused_lengths or (work.lengths.total_only and work.rate is None):
         return None
     lengths = [group.max_model_len for plan in plans for group in plan.replicas] or [asked.shortest]
     first = plans[0].replicas if plans else ()
+    split = () if work.lengths.total_only else first  # a total does not say what is held on the way to it
     costs = _costs(asked, plans)
-    risky = scenario.sizing != "worst_case" or scenario.workload.rate is not None
     return Sizing(
         mode=scenario.sizing,
         epsilon=scenario.epsilon,
-        at_risk=risky,
+        at_risk=scenario.sizing != "worst_case" or work.rate is not None,
         served=tuple(_served(asked, length) for length in dict.fromkeys(lengths)),
-        mean_tokens_in_flight=sum(_mean_tokens(scenario, group) * group.count for group in first) if first else None,
-        statistical_tokens=sum(_tokens(scenario, group) * group.count for group in first) if first else None,
+        mean_tokens_in_flight=sum(_mean_tokens(scenario, group) * group.count for group in split) if split else None,
+        statistical_tokens=sum(_tokens(scenario, group) * group.count for group in split) if split else None,
         worst_case_tokens=sum(_most_tokens(asked, group) * group.count for group in first) if first else None,
         statistical_micro_usd_per_hour=costs.get("statistical"),
         worst_case_micro_usd_per_hour=costs.get("worst_case"),
@@ -49,7 +50,7 @@ def _costs(asked: Asked, plans: Sequence[Plan]) -> dict[str, int | None]:
     own = "worst_case" if scenario.sizing == "worst_case" else "statistical"
     found = {own: plans[0].micro_usd_per_hour if plans else None}
     unpriced = any(column.micro_usd_per_hour is None for column in asked.columns)
-    if scenario.memory_model == "article" or unpriced:
+    if scenario.memory_model == "article" or scenario.workload.lengths.total_only or unpriced:
         return found
     other = "statistical" if own == "worst_case" else "worst_case"
     again = look_up(replace(scenario, sizing=other), asked.catalog)
@@ -65,6 +66,9 @@ def _looked_at(asked: Asked) -> int | None:
 
 
 def _served(asked: Asked, max_model_len: int) -> Served:
+    if asked.scenario.workload.lengths.total_only:
+        whole = served_share(asked.scenario.workload.lengths, max_model_len)
+        return Served(max_model_len, whole, 0.0, 1.0 - whole)
     shares = _alone(asked.scenario, max_model_len)
     return Served(max_model_len, shares.served_share, shares.truncated_share, shares.refused_share)
 

@@ -12,6 +12,7 @@ from price_list import ask, cells, cost, price_list, trace
 from recommender.answer import budget, ladder, recommend
 from recommender.check import check_plan
 from recommender.errors import InternalError
+from recommender.report.table import answer_page
 from recommender.scenario import Limits, Search
 from recommender.search.load import Arriving, load_of
 from recommender.workload.poisson import poisson_quantile
@@ -106,6 +107,18 @@ def test_the_check_refuses_a_rate_that_was_not_handed_out() -> None:
     few = tuple(replace(group, max_num_seqs=group.max_num_seqs // 2, concurrency=1) for group in plan.replicas)
     with pytest.raises(InternalError, match="at a rate that needs"):
         check_plan(replace(plan, replicas=few), asked, CATALOG)
+
+
+def test_a_fixed_total_at_a_rate_is_sized_in_the_worst_case_at_a_stated_time() -> None:
+    total = replace(cells((1, 8000, 192)), total_only=True)
+    asked = ask(total, None, sizing="worst_case", rate=Rate(2.0, peak_factor=1.0), request_s=10.0)
+    answer = recommend(asked, CATALOG)
+    assert sum(group.max_num_seqs * group.count for group in answer.plans[0].replicas) >= poisson_quantile(20, 0.01)
+    assert answer.sizing
+    assert answer.sizing.rate
+    assert answer.sizing.rate.mean_in_flight == pytest.approx(20, rel=5e-3)
+    assert (answer.sizing.statistical_tokens, answer.sizing.compared) == (None, False)
+    assert "Rate: 2 requests a second" in answer_page(answer)
 
 
 def test_data_parallel_engines_share_a_rate() -> None:

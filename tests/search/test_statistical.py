@@ -199,6 +199,14 @@ def test_rung_one_saves_much_in_the_worst_case_and_little_by_real_lengths() -> N
     assert steps[1].requests >= steps[0].requests
 
 
+def test_requests_that_the_model_refuses_are_a_result_not_an_error() -> None:
+    for lengths in (cells((1, 200_000, 10)), asking(trace("azure_conv_2023"), 200_000)):
+        answer = recommend(ask(lengths, 5), CATALOG)
+        assert answer.status == "infeasible"
+        assert answer.sizing is None
+        assert "longer than the model allows" in answer.refusals[0].reason
+
+
 def test_a_fixed_total_is_not_compared() -> None:
     lengths = Lengths(cells((1, 8192, 1)).cells, 8192, total_only=True)
     assert recommend(ask(lengths, 5, sizing="worst_case"), CATALOG).sizing is None
