@@ -1,0 +1,143 @@
+"""Constants from measurements: robust least squares on logarithms, with a prior on every constant."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from recommender.memory.weights import PLAIN
+from recommender.speed.candidates import Bool, Candidates, Float
+from recommender.speed.constants import Constants, Levels, Parameter, by_factor, levels_of, prior_of
+from recommender.speed.measurements import Measurement
+from recommender.speed.steady import steady_state
+from recommender.speed.step import costs_of
+from recommender.speed.work import Work, work_of
+
+Key = tuple[str, str, str]
+
+SCALES = np.array([0.12, 0.40, 0.12])
+"""Error of a good prediction, as a logarithm: time per output token, time to first token, throughput."""
+SHARES = np.array([1.0, 0.25, 0.6])
+"""What each of them counts. Throughput is mostly derived from the other two where it was published."""
+TAIL = 3.0
+"""Degrees of freedom of the error's distribution: runs that are far off for reasons of their own pull little."""
+GROUP_POWER = 0.1
+"""Rows of a group of n count n ** -0.1 each: large groups a little less than in proportion."""
+UNSTEADY_SHARE = 0.1
+"""What bursts and runs beyond a replica's memory count: they measure queues more than the engine."""
+_STEP = 1e-4
+_LONGEST = 0.7  # of one move of a constant's logarithm
+_ITERATIONS = 15
+_DONE = 2e-4  # relative gain below which the fit has converged
+
+
+@dataclass(frozen=True, slots=True)
+class Data:
+    """Measurements as columns, with their logarithms and weights."""
+
+    rows: Candidates
+    work: Work
+    levels: Levels
+    logs: Float  # 3 x rows; NaN where not published
+    weights: Float  # of each row
+
+    def where(self, mask: Bool) -> Data:
+        """The rows that `mask` picks; weights are kept."""
+        rows = self.rows.where(mask)
+        return Data(rows, work_of(rows), levels_of(rows), self.logs[:, mask], self.weights[mask])
+
+
+def data_of(measured: Sequence[Measurement], rows: Candidates, work: Work) -> Data:
+    """Measurements with the columns that belong to them."""
+    sizes: dict[tuple[str, str], int] = {}
+    for each in measured:
+        sizes[each.group] = sizes.get(each.group, 0) + 1
+    weights = np.array([sizes[each.group] ** -GROUP_POWER for each in measured])
+    crowded = rows.concurrency / rows.replicas > rows.sequences
+    unsteady = crowded | np.array([each.burst for each in measured])
+    weights = np.where(unsteady, UNSTEADY_SHARE, 1.0) * weights / weights.mean()
+    logs = np.log(np.array([_published(each) for each in measured], dtype=np.float64).T)
+    return Data(rows, work, levels_of(rows), logs, np.where(rows.sequences > 0, weights, 0.0))
+
+
+def _published(each: Measurement) -> tuple[float, float, float]:
+    """(seconds per output token, seconds to the first, tokens a second), NaN where not published."""
+    ttft, rate = each.ttft_ms, each.output_tokens_per_s
+    return each.tpot_ms / 1e3, np.nan if ttft is None else ttft / 1e3, np.nan if rate is None else rate
+
+
+def residuals(data: Data, constants: Constants) -> Float:
+    """Logarithms of predicted over measured: 3 x rows."""
+    rows = replace(data.rows, sequences=np.maximum(data.rows.sequences, 1.0))
+    found = steady_state(rows, costs_of(rows, constants, data.work))
+    waited = found.ttft_s + found.queue_s
+    return np.log(np.stack([found.tpot_s, waited, found.output_tokens_per_s])) - data.logs
+
+
+def unknowns(parameters: Sequence[Parameter], levels: Levels, weights: Float) -> dict[Key, Parameter]:
+    """Every (name, by, level) that some counted row depends on."""
+    found: dict[Key, Parameter] = {}
+    counted = weights > 0
+    for (name, by), believed in by_factor(parameters).items():
+        for code in np.unique(levels.codes[by][counted]):
+            level = levels.names[by][code]
+            if name != "low_precision_gemm" or level not in PLAIN:
+                found[name, by, level] = prior_of(believed, level)
+    return dict(sorted(found.items()))
+
+
+def fitted(data: Data, parameters: Sequence[Parameter]) -> Constants:
+    """Constants that fit the data and their priors best (Levenberg-Marquardt on reweighted squares)."""
+    keys = unknowns(parameters, data.levels, data.weights)
+    prior = np.log([parameter.prior for parameter in keys.values()])
+    spread = np.array([parameter.spread for parameter in keys.values()])
+
+    def constants(theta: Float) -> Constants:
+        return Constants(tuple(parameters), dict(zip(keys, np.exp(theta).tolist(), strict=True)))
+
+    def errors(theta: Float) -> Float:
+        return np.nan_to_num(residuals(data, constants(theta)))
+
+    theta, damping = prior.copy(), 1e-2
+    error = errors(theta)
+    cost = _cost(error, data.weights, (theta - prior) / spread)
+    for _ in range(_ITERATIONS):
+        slopes = np.stack([(errors(_moved(theta, at)) - error) / _STEP for at in range(len(theta))])
+        curvature, gradient = _normal_equations(slopes, error, data.weights, theta - prior, spread)
+        before = cost
+        while damping < 1e6:
+            move = np.linalg.solve(curvature + damping * np.diag(np.diag(curvature)), -gradient)
+            tried = theta + np.clip(move, -_LONGEST, _LONGEST)
+            found = errors(tried)
+            value = _cost(found, data.weights, (tried - prior) / spread)
+            if value < cost:
+                theta, error, cost, damping = tried, found, value, max(damping / 5, 1e-6)
+                break
+            damping *= 6
+        if before - cost < _DONE * before:
+            break
+    return constants(theta)
+
+
+def _moved(theta: Float, at: int) -> Float:
+    moved = theta.copy()
+    moved[at] += _STEP
+    return moved
+
+
+def _cost(error: Float, weights: Float, prior: Float) -> float:
+    squares = (error / SCALES[:, None]) ** 2
+    return float((SHARES[:, None] * weights * TAIL * np.log1p(squares / TAIL)).sum() + (prior**2).sum())
+
+
+def _normal_equations(
+    slopes: Float, error: Float, weights: Float, distance: Float, spread: Float
+) -> tuple[Float, Float]:
+    """(curvature, gradient) of the squares that the cost is locally the same as."""
+    squares = (error / SCALES[:, None]) ** 2
+    importance = (SHARES[:, None] * weights / (1 + squares / TAIL) / SCALES[:, None] ** 2).ravel()
+    flat = slopes.reshape(len(slopes), -1)
+    weighted = flat * importance
+    return weighted @ flat.T + np.diag(1 / spread**2), weighted @ error.ravel() + distance / spread**2

@@ -1,0 +1,91 @@
+"""A user's own benchmark as an anchor: what it measured against what the constants predict for it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from pathlib import Path
+
+import numpy as np
+
+from recommender.catalog.catalog import Catalog
+from recommender.errors import Fault, InputError
+from recommender.speed.anchors import FARTHEST, Anchor
+from recommender.speed.benchmarks.read import read_runs
+from recommender.speed.benchmarks.run import Run
+from recommender.speed.build import columns
+from recommender.speed.constants import Constants, shipped_constants
+from recommender.speed.setup import Found, Load, Setup, look_up, row_of
+from recommender.speed.steady import Steady, steady_state
+from recommender.speed.step import costs_of
+
+
+def read_anchor(path: Path, setup: Setup, catalog: Catalog) -> tuple[Anchor, tuple[str, ...]]:
+    """The anchor that a result file gives for the setup it was measured on, and its warnings.
+
+    Raises InputError where the file, its figures or its agreement with the setup do not hold.
+    """
+    return anchor_of(read_runs(path), setup, catalog, str(path))
+
+
+def anchor_of(
+    runs: Iterable[Run], setup: Setup, catalog: Catalog, file: str, constants: Constants | None = None
+) -> tuple[Anchor, tuple[str, ...]]:
+    """The anchor of runs on one setup, and their warnings."""
+    found = look_up(setup, catalog)
+    ratios, warnings = [], []
+    for run in runs:
+        _check_model(run, found, catalog, file)
+        if run.model is None:
+            warnings.append(f"{file} does not name its model: {found.model.id} is taken to be meant")
+        warnings += [f"{run.source}: {warning}" for warning in run.warnings]
+        ratios.append(_ratios(run, setup, found, constants or shipped_constants(), file))
+    ttfts = [ttft for _, ttft in ratios if ttft is not None]
+    return (
+        Anchor(
+            gpu=found.gpu.name,
+            model=found.model.id,
+            engine=setup.engine,
+            weights=found.weights,
+            tpot_log=float(np.mean([tpot for tpot, _ in ratios])),
+            ttft_log=float(np.mean(ttfts)) if ttfts else None,
+            runs=len(ratios),
+            source=file,
+        ),
+        tuple(dict.fromkeys(warnings)),
+    )
+
+
+def _ratios(run: Run, setup: Setup, found: Found, constants: Constants, file: str) -> tuple[float, float | None]:
+    """Logarithms of measured over predicted: time per output token, time to first token."""
+    predicted = _predicted(run, setup, found, constants)
+    tpot = math.log(run.tpot_ms / (float(predicted.tpot_s[0]) * 1e3))
+    if abs(tpot) > FARTHEST:
+        what = f"{run.tpot_ms:.4g} ms a token where {float(predicted.tpot_s[0]) * 1e3:.4g} are expected on {setup.gpu}"
+        why = "within a factor of 4: other settings, another GPU or model, or speculative decoding"
+        raise InputError(Fault(what, file, key="tpot", expected=why))
+    if run.ttft_ms is None or predicted.queue_s[0] > 0:
+        return tpot, None
+    ttft = math.log(run.ttft_ms / (float(predicted.ttft_s[0]) * 1e3))
+    return tpot, min(max(ttft, -FARTHEST), FARTHEST)
+
+
+def _predicted(run: Run, setup: Setup, found: Found, constants: Constants) -> Steady:
+    load = Load(run.prompt_tokens, run.output_tokens, run.concurrency)
+    rows, work = columns([row_of(setup, found, load)])
+    if rows.sequences[0] < 1:
+        raise InputError(Fault(f"{found.model.id} does not fit {setup.tp * setup.pp} x {setup.gpu}", key="anchors"))
+    return steady_state(rows, costs_of(rows, constants, work))
+
+
+def _check_model(run: Run, found: Found, catalog: Catalog, file: str) -> None:
+    """Refuse a run whose recorded model is a known one, and another than the setup's."""
+    if run.model is None:
+        return
+    try:
+        recorded = catalog.resolve(run.model).model.id
+    except InputError:
+        return  # a path, or a name of one's own: nothing to compare
+    if recorded != found.model.id:
+        what = f"was measured with {run.model}, not {found.model.id}"
+        raise InputError(Fault(what, file, key="model", expected="a run of the model that is asked for"))

@@ -1,0 +1,50 @@
+"""Candidate replicas of the search as columns whose speed can be asked."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from recommender.memory.capacity import Capacity, ReplicaColumns, Setting
+from recommender.memory.weights import stored_as
+from recommender.speed.candidates import Candidates
+from recommender.speed.covered import engine_years
+from recommender.speed.dates import check_engine
+from recommender.speed.hardware import hardware_of
+from recommender.speed.shape import shape_of
+
+
+def candidates_of(
+    setting: Setting, columns: ReplicaColumns, capacity: Capacity, prompt_tokens: float, output_tokens: float
+) -> Candidates:
+    """One replica of each candidate, with as many requests in flight as its memory holds.
+
+    Means of the lengths are what counts. Raises NotModelledError where the model, a GPU or the engine is not modelled.
+    """
+    check_engine(setting.engine)
+    shapes = tuple(
+        shape_of(setting.model, weights, stored_as(setting.model, weights, checkpoint), kv_dtype)
+        for weights, checkpoint in setting.weights
+        for kv_dtype in setting.kv_dtypes
+    )
+    size = len(columns)
+    years = engine_years(setting.engine, setting.engine_version, shapes[0].family)
+    sequences = capacity.sequences * columns.dp
+    return Candidates(
+        shapes=shapes,
+        gpus=tuple(hardware_of(gpu) for gpu in setting.gpus),
+        engines=(setting.engine,),
+        shape=columns.weights * len(setting.kv_dtypes) + columns.kv_dtype,
+        gpu=columns.gpu,
+        engine=np.zeros(size, dtype=np.int64),
+        tp=columns.tp,
+        pp=columns.pp,
+        ep=columns.ep,
+        dp=columns.dp,
+        replicas=np.ones(size, dtype=np.int64),
+        prompt_tokens=np.full(size, prompt_tokens),
+        output_tokens=np.full(size, output_tokens),
+        concurrency=np.maximum(sequences, 1).astype(np.float64),
+        sequences=np.maximum(sequences, 1).astype(np.float64),
+        years=np.full(size, years),
+        batched_tokens=capacity.max_num_batched_tokens.astype(np.float64),
+    )
