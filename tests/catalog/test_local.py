@@ -432,7 +432,7 @@ def test_any_config_is_read_or_refused(tmp_path: Path, catalog: Catalog, data: s
                 break
             part = part[key]
         if data.draw(st.booleans()):
-            part[key] = data.draw(VALUES)
+            part[key] = copy.deepcopy(data.draw(VALUES))  # drawn values are shared between examples
         else:
             del part[key]
         if not part:
