@@ -65,7 +65,7 @@ def _held(sizing: Sizing) -> Iterable[str]:
     mean, real, worst = sizing.mean_tokens_in_flight, sizing.statistical_tokens, sizing.worst_case_tokens
     if mean is None or real is None or worst is None:
         return
-    but = f"in all but {share_text(float(sizing.epsilon))} of the engine's steps at most {real:,}"
+    but = f"in all but {share_text(float(sizing.epsilon))} of each engine's steps at most {real:,}"
     sized = "; sized for that" if sizing.mode == "worst_case" else ""
     yield f"Rank 1's requests hold {mean:,.0f} tokens on average, {but}; all at full length {worst:,}{sized}."
 

@@ -270,6 +270,6 @@ def _warnings(asked: Asked) -> tuple[str, ...]:
     if share < 1:
         found.append(
             f"{100 * (1 - share):.2f} % of the requests are longer than the model's"
-            f" {asked.model.max_model_len:,} tokens and are refused"
+            f" {asked.model.max_model_len:,} tokens: refused, or cut at it"
         )
     return tuple(found)

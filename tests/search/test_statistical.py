@@ -19,12 +19,10 @@ from recommender.workload.prefix import SharedPrefix
 
 CATALOG = price_list()
 CASES = [
-    ("azure_conv_2023", 50, "llama-3.1-8b"),
     ("azure_code_2023", 400, "llama-3.1-8b"),
     ("mooncake_conversation", 30, "llama-3.1-70b"),
     ("servegen_deepseek_r1", 200, "google/gemma-3-27b-it"),
     ("servegen_deepseek_r1", 300, "deepseek-v3"),
-    ("vidur_arxiv_summarization", 120, "llama-3.1-70b"),
 ]
 
 
