@@ -31,6 +31,7 @@ _EACH = (
 _IN = r"(?:in|inputs?|prompts?|isl)"
 _OUT = r"(?:out|outputs?|generated|completions?|answers?|osl)"
 _UNIT = r"(?:[ -]?tokens?)?"
+_A_REQUEST = r"(?: each|(?: per | a | an |/)(?:requests?|users?|sequence))?"
 _AND = r"(?:(?: (?:[,+/]|and|plus|with|then))* |[+/])"
 _OF = r"(?: tokens?| lengths?)?(?: ,| of| at| is)?[ =]"
 
@@ -172,11 +173,12 @@ _PATTERNS: tuple[tuple[str, Meaning], ...] = (
     # lengths
     (rf"{_COUNT} ?x ?{_THOUSANDS}{_UNIT}(?: {_REQUESTS})?", _times),
     (
-        rf"{_TOKENS}{_UNIT}(?: of)?[ -]{_IN}(?: tokens?)?{_AND}{_TOKENS}{_UNIT}(?: of)?[ -]{_OUT}(?: tokens?)?",
+        rf"{_TOKENS}{_UNIT}(?: of)?[ -]{_IN}(?: tokens?)?{_AND}{_TOKENS}{_UNIT}(?: of)?[ -]{_OUT}(?: tokens?)?"
+        rf"{_A_REQUEST}",
         _split,
     ),
-    (rf"{_IN}{_OF}{_TOKENS}{_UNIT}{_AND}{_OUT}{_OF}{_TOKENS}{_UNIT}", _split),
-    (rf"(?:of )?{_TOKENS}[ -]?tokens?(?: each| long| total| context| {_REQUESTS})*", _total),
+    (rf"{_IN}{_OF}{_TOKENS}{_UNIT}{_AND}{_OUT}{_OF}{_TOKENS}{_UNIT}{_A_REQUEST}", _split),
+    (rf"(?:of )?{_TOKENS}[ -]?tokens?(?: long| total| context| {_REQUESTS})*{_A_REQUEST}", _total),
     (rf"(?:of )?{_THOUSANDS}[ -]?(?:{_REQUESTS}|context(?: length| window)?|long|total|length|each)", _total),
     (rf"(?:context(?: length| window)?|max[- ]model[- ]len|length)(?: of| ,)? {_TOKENS}", _total),
     # requests at once

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from difflib import SequenceMatcher
 from itertools import combinations
 
 from recommender.catalog.catalog import Catalog
 from recommender.errors import nearest
+from recommender.units import GB
 
 _LONGEST = 6  # words of a name
 _MEANT = 0.65  # likeness from which a suggestion helps rather than puzzles
@@ -43,7 +44,7 @@ class Names:
         self._written = sorted({*written, *(gpu.name for gpu in catalog.gpus), *providers, *self._regions})
         self._kinds: tuple[tuple[str, dict[str, tuple[str, ...]]], ...] = (
             ("model", _models(catalog)),
-            ("gpus", _gpus(gpu.name for gpu in catalog.gpus)),
+            ("gpus", _gpus({gpu.name: gpu.memory_bytes_marketing // GB for gpu in catalog.gpus})),
             ("providers", {word: (name,) for word, name in spoken.items()}),
         )
 
@@ -90,14 +91,16 @@ def _models(catalog: Catalog) -> dict[str, tuple[str, ...]]:
     return tails | exact
 
 
-def _gpus(names: Iterable[str]) -> dict[str, tuple[str, ...]]:
-    """GPUs by name, by family (`h100`: all of them) and without the RTX in front (`a6000`)."""
+def _gpus(memory_gb: Mapping[str, int]) -> dict[str, tuple[str, ...]]:
+    """GPUs by name, by family (`h100`: all of them), with their memory (`h100 80gb`) and without RTX (`a6000`)."""
     found: dict[str, list[str]] = {}
-    for name in sorted(names):
+    for name in sorted(memory_gb):
         first, *others = name.casefold().split("-")
         for count in range(len(others) + 1):
             for parts in combinations(others, count):
                 spoken = folded("".join((first, *parts)))
-                for key in {spoken, spoken.removeprefix("rtx")}:
+                short = spoken.removeprefix("rtx")
+                sized = [] if "gb" in name.casefold() else [f"{each}{memory_gb[name]}gb" for each in (spoken, short)]
+                for key in dict.fromkeys((spoken, short, *sized)):
                     found.setdefault(key, []).append(name)
     return {key: tuple(values) for key, values in found.items()}

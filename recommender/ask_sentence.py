@@ -26,6 +26,8 @@ _SPELLINGS = {
     0xD7: "x",
 }
 
+_SHORT = {"&": "and", "w/": "with", "w/o": "without"}
+
 
 @dataclass(frozen=True, slots=True)
 class Item:
@@ -100,5 +102,5 @@ def plain(text: str) -> str:
     text = re.sub(r"(?<!\S)([<>]=?|=[<>])(?=[\d$])", r"\1 ", text)
     text = re.sub(r"(?<!\S)~(?=[\d$])", "", text)  # about so many
     text = re.sub(r"(?<!\S)(\d+)x(?=[a-z])", r"\1 x ", text)
-    text = re.sub(r"(?<!\S)&(?!\S)", "and", text)
-    return " ".join(re.sub(r"[a-z]+", lambda word: NUMBERS.get(word[0], word[0]), text).split())
+    text = re.sub(r"[a-z]+", lambda word: NUMBERS.get(word[0], word[0]), text)
+    return " ".join(_SHORT.get(word, word) for word in text.split())

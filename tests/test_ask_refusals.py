@@ -192,6 +192,14 @@ def test_concurrency_and_length_are_asked_for_never_guessed(text: str, missing: 
     assert missing in _refused(text)
 
 
+@pytest.mark.parametrize("words", ["no spot", "without spot", "no commitment", "never spot"])
+def test_what_is_off_anyway_may_be_ruled_out(words: str) -> None:
+    question = read_question(f"{ASK} {words}", "llama-3.1-8b", partial=False, catalog=CATALOG)
+    assert question.scenarios[0].search == Search()
+    assert question.notes[0].startswith(f"'{words}' changes nothing")
+    assert "leaves no way of paying" in _refused(f"{ASK} no on-demand")
+
+
 def test_contradictions() -> None:
     assert "said twice" in _refused("50 concurrent 100 concurrent 8K requests")
     assert "said twice" in _refused("50 concurrent 8K requests of 4096 tokens")
