@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
 from typing import Any
 
 from recommender.report.csv_ import flat_csv
 from recommender.report.grid import grid, page, paragraph
 from recommender.report.json_ import SCHEMA_VERSION, plain
-from recommender.report.words import share_text
+from recommender.report.words import served_words
 from recommender.units import plural, show_figures
 from recommender.workload.inflight import InFlight
-from recommender.workload.plot import plot
+from recommender.workload.plot import octave_of, plot
 from recommender.workload.summary import LengthsSummary, Spread, written
 
 _SHARES = (0.5, 0.9, 0.95, 0.99, 0.999)
@@ -98,11 +97,11 @@ def _joint(cells: Iterable[tuple[float, float, float]]) -> list[str]:
     """Per cent of the requests by prompt (down) and output (across)."""
     cells = tuple(cells)
     weight = sum(cell[0] for cell in cells)
-    outputs = [_octave(output) for _, _, output in cells]
+    outputs = [octave_of(output) for _, _, output in cells]
     wide = -(-(max(outputs) - min(outputs) + 1) // _MOST_COLUMNS)  # octaves a column
     shares: dict[tuple[int, int], float] = {}
     for count, prompt, output in cells:
-        at = _octave(prompt), -(-_octave(output) // wide) * wide
+        at = octave_of(prompt), -(-octave_of(output) // wide) * wide
         shares[at] = shares.get(at, 0.0) + count / weight
     down, across = ({at[side] for at in shares} for side in (0, 1))
     columns = range(min(across), max(across) + 1, wide)
@@ -112,11 +111,6 @@ def _joint(cells: Iterable[tuple[float, float, float]]) -> list[str]:
     ]
     title = "Per cent of requests: prompts down, outputs across, each up to so many tokens and above the one before."
     return [*paragraph(title), *grid(("", *map(_up_to, columns)), rows, frozenset())]
-
-
-def _octave(tokens: float) -> int:
-    """The k of lengths above 2^(k-1) and at most 2^k."""
-    return max(0, math.ceil(math.log2(tokens) - 1e-9))
 
 
 def _up_to(octave: int) -> str:
@@ -152,11 +146,5 @@ def need_in_words(need: InFlight) -> str:
         f"{requests} {need.total_mean_tokens:,.0f} tokens on average, and in all but"
         f" {100 * need.epsilon:g} % of the engine's steps at most {need.statistical_tokens:,} (blocks of"
         f" {need.block_size}): {100 * share:.0f} % of the worst case, {need.worst_case_tokens:,}. At max-model-len"
-        f" {need.max_model_len:,}, {_served(need)}."
+        f" {need.max_model_len:,}, {served_words(need.served_share, need.truncated_share, need.refused_share)}."
     )
-
-
-def _served(need: InFlight) -> str:
-    shares = (need.served_share, need.truncated_share, need.refused_share)
-    words = ("are served whole", "are cut", "are refused")
-    return ", ".join(f"{share_text(share)} {word}" for share, word in zip(shares, words, strict=True))

@@ -7,7 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from recommender.report.grid import paragraph
-from recommender.report.words import monthly, share_text
+from recommender.report.words import monthly, served_words, share_text
 from recommender.search.plan import Plan, RateSizing, Recommendation, Served, Sizing
 from recommender.units import show_figures, usd
 from recommender.workload.replica import StepTime
@@ -55,9 +55,7 @@ def _lengths(sizing: Sizing) -> str:
 
 
 def _shares(served: Served) -> str:
-    shares = (served.served_share, served.truncated_share, served.refused_share)
-    words = ("are served whole", "are cut", "are refused")
-    said = ", ".join(f"{share_text(share)} {word}" for share, word in zip(shares, words, strict=True))
+    said = served_words(served.served_share, served.truncated_share, served.refused_share)
     return f"Lengths: of the requests {said} (max-model-len {served.max_model_len:,})."
 
 

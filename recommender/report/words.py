@@ -53,6 +53,14 @@ def share_text(share: float) -> str:
     return f"{text.rstrip('0').rstrip('.') if '.' in text else text} %"
 
 
+def served_words(served: float, truncated: float, refused: float) -> str:
+    """`99.9 % are served whole, 0.1 % are cut, 0 % are refused`."""
+    words = ("are served whole", "are cut", "are refused")
+    return ", ".join(
+        f"{share_text(share)} {word}" for share, word in zip((served, truncated, refused), words, strict=True)
+    )
+
+
 def joined(items: Iterable[str]) -> str:
     """`a, b and c`."""
     *first, last = items

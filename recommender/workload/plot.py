@@ -18,7 +18,7 @@ def plot(cells: Sequence[Cell] | Sequence[tuple[float, float, float]]) -> str:
     shares: dict[str, dict[int, float]] = {"prompt": {}, "output": {}, "prompt + output": {}}
     for count, prompt, output in rows:
         for side, tokens in zip(shares, (prompt, output, prompt + output), strict=True):
-            octave = _octave(tokens)
+            octave = octave_of(tokens)
             shares[side][octave] = shares[side].get(octave, 0.0) + count / weight
     used = [octave for side in shares.values() for octave in side]
     largest = max(share for side in shares.values() for share in side.values())
@@ -29,7 +29,7 @@ def plot(cells: Sequence[Cell] | Sequence[tuple[float, float, float]]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _octave(tokens: float) -> int:
+def octave_of(tokens: float) -> int:
     """The k of lengths above 2^(k-1) and at most 2^k."""
     return max(0, math.ceil(math.log2(tokens) - 1e-9)) if tokens > 0 else 0
 
