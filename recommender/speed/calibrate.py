@@ -8,38 +8,31 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from recommender.catalog.catalog import Catalog, shipped_catalog
-from recommender.speed.anchors import TPOT_NOISE, TTFT_NOISE, Anchor, Key, factors_of, write_anchors
+from recommender.speed.anchors import TPOT_NOISE, TTFT_NOISE, Anchor, Key, write_anchors
 from recommender.speed.build import columns, measured_rows
-from recommender.speed.candidates import Bool, Float, Int
+from recommender.speed.candidates import Float, Int
 from recommender.speed.constants import Constants, Parameter, read_parameters, write_values
 from recommender.speed.covered import Covered, covered_by, write_covered
-from recommender.speed.evidence import METRICS, Evidence, evidence_of, write_bands
+from recommender.speed.evidence import Errors, Evidence, write_bands
 from recommender.speed.families import DATA
 from recommender.speed.fit import Data, data_of, fitted, residuals
 from recommender.speed.measurements import Measurement, read_measurements
-from recommender.speed.validation import REPEATS, folds_of
+from recommender.speed.validation import REPEATS, Unseen, folds_of, unseen
 
 LEVELS = (0.05, 0.1, 0.2, 0.5, 0.8, 0.9, 0.95)
 """Quantiles that bands are stored at."""
 DRAWS = 20
 """Draws of the rows that anchor a group, when anchoring is tried out."""
 LEAST_TO_TRY = 8
-LEAST_TO_SHIP = 1
+GROUP_POWER = 0.7
+"""Rows of a group of n count n ** -0.7 each in a band: bands then hold as much of one fold's groups as of another's."""
 _COLUMN = {"tpot": 0, "ttft": 1, "output_tokens_per_s": 2}  # of residuals
-
-
-@dataclass(frozen=True, slots=True)
-class Unseen:
-    """Predictions of rows that constants had not seen: residuals 3 x rows, the class they were made under."""
-
-    errors: Float
-    evidence: Int
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,36 +78,6 @@ def calibrate(path: Path, catalog: Catalog, parameters: Sequence[Parameter] | No
     )
 
 
-def unseen(data: Data, parameters: Sequence[Parameter], fold: Int) -> Unseen:
-    """Each row under constants fitted on the other folds, as old as the engines those were fitted on."""
-    errors = np.full(data.logs.shape, np.nan)
-    evidence = np.zeros(len(data.rows), dtype=np.int64)
-    for held_out in np.unique(fold):
-        test = fold == held_out
-        constants = fitted(data.where(~test), parameters)
-        seen = data.where(test)
-        seen = replace(seen, rows=replace(seen.rows, years=_usual_years(data, ~test, test)))
-        errors[:, test] = residuals(seen, constants)
-        evidence[test] = evidence_of(seen.rows, constants, factors_of(seen.rows, {}))
-    return Unseen(errors, evidence)
-
-
-def _usual_years(data: Data, train: Bool, test: Bool) -> Float:
-    """What is assumed of the engine's age where no version is given: the median by engine and family, or by engine."""
-    codes = data.levels.codes["engine+model_family"]
-    years = data.rows.years
-    usual = np.zeros(len(years))
-    for engine in np.unique(data.rows.engine[test]):
-        same = train & (data.rows.engine == engine)
-        usual[data.rows.engine == engine] = np.median(years[same]) if same.any() else 0.0
-    names = np.array(data.levels.names["engine+model_family"])[codes]
-    for name in np.unique(names[test]):
-        same = train & (names == name)
-        if same.any():
-            usual[names == name] = np.median(years[same])
-    return usual[test]
-
-
 def anchors_of(measured: Sequence[Measurement], errors: Float) -> Iterator[Anchor]:
     """The mean ratio of each group of steady runs under the constants."""
     for key, at in _by_anchor(measured):
@@ -132,11 +95,13 @@ def anchors_of(measured: Sequence[Measurement], errors: Float) -> Iterator[Ancho
         )
 
 
-def _by_anchor(measured: Sequence[Measurement], least: int = LEAST_TO_SHIP) -> Iterator[tuple[Key, list[int]]]:
-    """(GPU, model, engine, weights) and its steady rows, where there are enough."""
+def _by_anchor(
+    measured: Sequence[Measurement], least: int = 1, *, bursts: bool = False
+) -> Iterator[tuple[Key, list[int]]]:
+    """(GPU, model, engine, weights) and its rows, steady ones or all, where there are enough."""
     found: dict[Key, list[int]] = {}
     for index, each in enumerate(measured):
-        if not each.burst:
+        if bursts or not each.burst:
             found.setdefault(each.anchor, []).append(index)
     return ((key, at) for key, at in sorted(found.items()) if len(at) >= least)
 
@@ -178,24 +143,34 @@ def _rate_error(each: Measurement, tpot: float, ttft: float, before: float) -> f
     return float(-np.log(predicted / (each.ttft_ms + decode)))
 
 
-def band_errors(found: Calibration) -> dict[tuple[Evidence, str], Float]:
-    """Errors of each class of evidence and metric."""
-    pooled: dict[tuple[Evidence, str], list[Float]] = {}
-    for runs, evidence in ((1, Evidence.ANCHORED_ONCE), (3, Evidence.ANCHORED)):
-        for metric in METRICS:
-            pooled[evidence, metric] = [found.anchored[runs][_COLUMN[metric]]]
-    for each in (*found.deals, found.families, found.gpus):
+def band_errors(found: Calibration) -> dict[tuple[Evidence, str], Errors]:
+    """Errors of each class of evidence and metric. Nothing of the GPU known: no better than nothing of the model."""
+    size = len(found.measured)
+    weights = group_weights(found.measured)
+    errors = {}
+    for metric, at in _COLUMN.items():
+        for runs, evidence in ((1, Evidence.ANCHORED_ONCE), (3, Evidence.ANCHORED)):
+            errors[evidence, metric] = _finite(found.anchored[runs][at], np.ones(found.anchored[runs].shape[1]))
         for evidence in (Evidence.KNOWN_MODEL, Evidence.KNOWN_GPU, Evidence.UNKNOWN):
-            for metric in METRICS:
-                errors = each.errors[_COLUMN[metric], each.evidence == evidence]
-                pooled.setdefault((evidence, metric), []).append(errors)
-    for metric in METRICS:  # nothing of the GPU is known: no better than where nothing of the model is
-        pooled[Evidence.UNKNOWN, metric] += pooled[Evidence.KNOWN_GPU, metric]
-    return {key: _finite(np.concatenate(errors)) for key, errors in pooled.items()}
+            least = min(evidence, Evidence.KNOWN_GPU)
+            logs, counted = [], []
+            for each in (*found.deals, found.families, found.gpus):
+                same = (each.evidence == evidence) | ((evidence == Evidence.UNKNOWN) & (each.evidence >= least))
+                logs.append(each.errors[at, same])
+                counted.append(weights[:size][same])
+            errors[evidence, metric] = _finite(np.concatenate(logs), np.concatenate(counted))
+    return errors
 
 
-def _finite(values: Float) -> Float:
-    return values[np.isfinite(values)]
+def group_weights(measured: Sequence[Measurement]) -> Float:
+    """What the error of each row counts in a band: rows of one group err together, large groups hold more of them."""
+    sizes = {key: len(at) for key, at in _by_anchor(measured, bursts=True)}
+    return np.array([sizes[each.anchor] ** -GROUP_POWER for each in measured])
+
+
+def _finite(logs: Float, weights: Float) -> Errors:
+    usable = np.isfinite(logs)
+    return Errors(logs[usable], weights[usable])
 
 
 def write_data(found: Calibration, folder: Path) -> None:

@@ -84,16 +84,29 @@ def read_bands(path: Path) -> Bands:
     return Bands(levels, ratios)
 
 
-def write_bands(path: Path, levels: Sequence[float], errors: Mapping[tuple[Evidence, str], Float]) -> None:
-    """Write the quantiles of the errors (logarithms of predicted over measured) of each class and metric."""
+@dataclass(frozen=True, slots=True)
+class Errors:
+    """Logarithms of predicted over measured, and what each counts."""
+
+    logs: Float
+    weights: Float
+
+    def quantile(self, level: float) -> float:
+        """The error below which a share `level` of the weight lies."""
+        order = np.argsort(self.logs, kind="stable")
+        share = np.cumsum(self.weights[order])
+        return float(np.interp(level, (share - self.weights[order] / 2) / share[-1], self.logs[order]))
+
+
+def write_bands(path: Path, levels: Sequence[float], errors: Mapping[tuple[Evidence, str], Errors]) -> None:
+    """Write the quantiles of the errors of each class and metric."""
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
         writer.writerow(("evidence", "metric", "level", "measured_over_predicted", "predictions"))
-        for (evidence, metric), error in sorted(errors.items()):
+        for (evidence, metric), found in sorted(errors.items()):
             for level in levels:
-                writer.writerow(
-                    (evidence.words, metric, level, f"{np.exp(np.quantile(-error, level)):.4f}", len(error))
-                )
+                ratio = np.exp(-found.quantile(1 - level))
+                writer.writerow((evidence.words, metric, level, f"{ratio:.4f}", len(found.logs)))
 
 
 @lru_cache(maxsize=1)

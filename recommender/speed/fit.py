@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from recommender.memory.weights import PLAIN
-from recommender.speed.candidates import Bool, Candidates, Float
+from recommender.speed.candidates import Bool, Candidates, Float, Int
 from recommender.speed.constants import Constants, Levels, Parameter, by_factor, levels_of, prior_of
 from recommender.speed.measurements import Measurement
 from recommender.speed.steady import steady_state
@@ -17,16 +17,18 @@ from recommender.speed.work import Work, work_of
 
 Key = tuple[str, str, str]
 
-SCALES = np.array([0.12, 0.40, 0.12])
+SCALES = np.array([0.15, 0.40, 0.15])
 """Error of a good prediction, as a logarithm: time per output token, time to first token, throughput."""
-SHARES = np.array([1.0, 0.25, 0.6])
+SHARES = np.array([1.0, 0.25, 0.4])
 """What each of them counts. Throughput is mostly derived from the other two where it was published."""
-TAIL = 3.0
+TAIL = 2.0
 """Degrees of freedom of the error's distribution: runs that are far off for reasons of their own pull little."""
-GROUP_POWER = 0.1
-"""Rows of a group of n count n ** -0.1 each: large groups a little less than in proportion."""
 UNSTEADY_SHARE = 0.1
 """What bursts and runs beyond a replica's memory count: they measure queues more than the engine."""
+GROUP_SPREAD = 0.05
+"""Standard deviation of a group's own level, as a logarithm."""
+LEVEL_SIGNS = np.array([1.0, 0.0, -1.0])
+"""A level makes tokens slower and throughput less."""
 _STEP = 1e-4
 _LONGEST = 0.7  # of one move of a constant's logarithm
 _ITERATIONS = 15
@@ -42,24 +44,24 @@ class Data:
     levels: Levels
     logs: Float  # 3 x rows; NaN where not published
     weights: Float  # of each row
+    group: Int  # rows of one GPU, model, engine and dtype have the same number
 
     def where(self, mask: Bool) -> Data:
         """The rows that `mask` picks; weights are kept."""
         rows = self.rows.where(mask)
-        return Data(rows, work_of(rows), levels_of(rows), self.logs[:, mask], self.weights[mask])
+        _, group = np.unique(self.group[mask], return_inverse=True)
+        return Data(rows, work_of(rows), levels_of(rows), self.logs[:, mask], self.weights[mask], group)
 
 
 def data_of(measured: Sequence[Measurement], rows: Candidates, work: Work) -> Data:
     """Measurements with the columns that belong to them."""
-    sizes: dict[tuple[str, str], int] = {}
-    for each in measured:
-        sizes[each.group] = sizes.get(each.group, 0) + 1
-    weights = np.array([sizes[each.group] ** -GROUP_POWER for each in measured])
     crowded = rows.concurrency / rows.replicas > rows.sequences
     unsteady = crowded | np.array([each.burst for each in measured])
-    weights = np.where(unsteady, UNSTEADY_SHARE, 1.0) * weights / weights.mean()
+    weights = np.where(unsteady, UNSTEADY_SHARE, 1.0)
     logs = np.log(np.array([_published(each) for each in measured], dtype=np.float64).T)
-    return Data(rows, work, levels_of(rows), logs, np.where(rows.sequences > 0, weights, 0.0))
+    codes = {key: code for code, key in enumerate(sorted({each.anchor for each in measured}))}
+    group = np.array([codes[each.anchor] for each in measured])
+    return Data(rows, work, levels_of(rows), logs, np.where(rows.sequences > 0, weights, 0.0), group)
 
 
 def _published(each: Measurement) -> tuple[float, float, float]:
@@ -89,22 +91,29 @@ def unknowns(parameters: Sequence[Parameter], levels: Levels, weights: Float) ->
 
 
 def fitted(data: Data, parameters: Sequence[Parameter]) -> Constants:
-    """Constants that fit the data and their priors best (Levenberg-Marquardt on reweighted squares)."""
+    """Constants that fit the data and their priors best (Levenberg-Marquardt on reweighted squares).
+
+    Beside the constants each group has a level of its own, thrown away afterwards: what is peculiar to one group is no
+    evidence about the others, however many rows it has.
+    """
     keys = unknowns(parameters, data.levels, data.weights)
-    prior = np.log([parameter.prior for parameter in keys.values()])
-    spread = np.array([parameter.spread for parameter in keys.values()])
+    groups = int(data.group.max()) + 1
+    prior = np.concatenate([np.log([parameter.prior for parameter in keys.values()]), np.zeros(groups)])
+    spread = np.concatenate([[parameter.spread for parameter in keys.values()], np.full(groups, GROUP_SPREAD)])
 
     def constants(theta: Float) -> Constants:
-        return Constants(tuple(parameters), dict(zip(keys, np.exp(theta).tolist(), strict=True)))
+        return Constants(tuple(parameters), dict(zip(keys, np.exp(theta[: len(keys)]).tolist(), strict=True)))
 
     def errors(theta: Float) -> Float:
-        return np.nan_to_num(residuals(data, constants(theta)))
+        level = theta[len(keys) :][data.group]
+        return np.nan_to_num(residuals(data, constants(theta)) + np.outer(LEVEL_SIGNS, level))
 
     theta, damping = prior.copy(), 1e-2
     error = errors(theta)
     cost = _cost(error, data.weights, (theta - prior) / spread)
     for _ in range(_ITERATIONS):
-        slopes = np.stack([(errors(_moved(theta, at)) - error) / _STEP for at in range(len(theta))])
+        slopes = np.stack([(errors(_moved(theta, at)) - error) / _STEP for at in range(len(keys))])
+        slopes = np.concatenate([slopes, _level_slopes(data)])
         curvature, gradient = _normal_equations(slopes, error, data.weights, theta - prior, spread)
         before = cost
         while damping < 1e6:
@@ -119,6 +128,13 @@ def fitted(data: Data, parameters: Sequence[Parameter]) -> Constants:
         if before - cost < _DONE * before:
             break
     return constants(theta)
+
+
+def _level_slopes(data: Data) -> Float:
+    """How errors change with the level of each group: groups x 3 x rows."""
+    member = (np.arange(int(data.group.max()) + 1)[:, None] == data.group).astype(np.float64)
+    slopes: Float = member[:, None, :] * (LEVEL_SIGNS[:, None] * np.isfinite(data.logs))
+    return slopes
 
 
 def _moved(theta: Float, at: int) -> Float:

@@ -2,18 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from recommender.speed.candidates import Float, Int
+from recommender.speed.anchors import factors_of
+from recommender.speed.candidates import Bool, Float, Int
 from recommender.speed.constants import Parameter
+from recommender.speed.evidence import evidence_of
 from recommender.speed.fit import Data, fitted, residuals
 from recommender.speed.measurements import Measurement
 
 FOLDS = 4
 REPEATS = 5
 """Deals of the groups over folds: figures of one deal differ by a point from those of another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Unseen:
+    """Predictions of rows that constants had not seen: residuals 3 x rows, the class they were made under."""
+
+    errors: Float
+    evidence: Int
 
 
 def folds_of(measured: Sequence[Measurement], deal: int, folds: int = FOLDS) -> Int:
@@ -30,14 +41,31 @@ def folds_of(measured: Sequence[Measurement], deal: int, folds: int = FOLDS) -> 
     return np.array([fold[each.group] for each in measured])
 
 
-def unseen_residuals(data: Data, parameters: Sequence[Parameter], fold: Int) -> Float:
-    """Residuals of every row under constants fitted on the other folds: 3 x rows."""
-    found = np.full(data.logs.shape, np.nan)
-    for held_out in _folds(fold):
+def unseen(data: Data, parameters: Sequence[Parameter], fold: Int) -> Unseen:
+    """Each row under constants fitted on the other folds, as old as the engines those were fitted on."""
+    errors = np.full(data.logs.shape, np.nan)
+    evidence = np.zeros(len(data.rows), dtype=np.int64)
+    for held_out in np.unique(fold):
         test = fold == held_out
-        found[:, test] = residuals(data.where(test), fitted(data.where(~test), parameters))
-    return found
+        constants = fitted(data.where(~test), parameters)
+        seen = data.where(test)
+        seen = replace(seen, rows=replace(seen.rows, years=_usual_years(data, ~test, test)))
+        errors[:, test] = residuals(seen, constants)
+        evidence[test] = evidence_of(seen.rows, constants, factors_of(seen.rows, {}))
+    return Unseen(errors, evidence)
 
 
-def _folds(fold: Int) -> Iterator[int]:
-    return iter(np.unique(fold).tolist())
+def _usual_years(data: Data, train: Bool, test: Bool) -> Float:
+    """What is assumed of the engine's age where no version is given: the median by engine and family, or by engine."""
+    codes = data.levels.codes["engine+model_family"]
+    years = data.rows.years
+    usual = np.zeros(len(years))
+    for engine in np.unique(data.rows.engine[test]):
+        same = train & (data.rows.engine == engine)
+        usual[data.rows.engine == engine] = np.median(years[same]) if same.any() else 0.0
+    names = np.array(data.levels.names["engine+model_family"])[codes]
+    for name in np.unique(names[test]):
+        same = train & (names == name)
+        if same.any():
+            usual[names == name] = np.median(years[same])
+    return usual[test]

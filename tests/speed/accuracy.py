@@ -16,11 +16,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recommender.catalog.catalog import shipped_catalog
-from recommender.speed.calibrate import Calibration, Unseen, calibrate, write_data
-from recommender.speed.evidence import Evidence
+from recommender.speed.calibrate import Calibration, calibrate, group_weights, write_data
+from recommender.speed.evidence import Errors, Evidence
 from recommender.speed.families import DATA
 from recommender.speed.measurements import Measurement, groups
-from recommender.speed.validation import FOLDS, REPEATS, folds_of
+from recommender.speed.validation import FOLDS, REPEATS, Unseen, folds_of
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -66,26 +66,26 @@ def steady_rows(found: Calibration) -> Bool:
 
 def coverage(found: Calibration, metric: int) -> tuple[float, float]:
     """Share of unseen rows inside the 80 % band that the other folds' errors give: mean over deals, and its least."""
-    shares = []
+    shares, weights = [], group_weights(found.measured)
     for deal, unseen in enumerate(found.deals):
         fold = folds_of(found.measured, deal)
         inside = np.zeros(len(fold), dtype=bool)
         for held_out in range(FOLDS):
-            inside |= (fold == held_out) & _within_band(unseen, metric, fold != held_out)
+            inside |= (fold == held_out) & _within_band(unseen, metric, fold != held_out, weights)
         shares.append(100 * float(inside[np.isfinite(unseen.errors[metric])].mean()))
     return statistics.mean(shares), min(shares)
 
 
-def _within_band(unseen: Unseen, metric: int, known: Bool) -> Bool:
+def _within_band(unseen: Unseen, metric: int, known: Bool, weights: Float) -> Bool:
     """Rows whose error lies between the 10 % and 90 % quantiles of the known rows of their class."""
     error = unseen.errors[metric]
     inside = np.zeros(len(error), dtype=bool)
     for evidence in np.unique(unseen.evidence):
         same = unseen.evidence == evidence
-        others = error[known & same & np.isfinite(error)]
-        if len(others):
-            low, high = np.quantile(others, (0.1, 0.9))
-            inside |= same & (error >= low) & (error <= high)
+        others = known & same & np.isfinite(error)
+        if others.any():
+            found = Errors(error[others], weights[others])
+            inside |= same & (error >= found.quantile(0.1)) & (error <= found.quantile(0.9))
     return inside
 
 
