@@ -1,5 +1,5 @@
 # What a contributor runs. Everything expects the project installed with its dev extra: pip install -e '.[dev]'
-.PHONY: test lint types bench docs accuracy slow all
+.PHONY: test lint types bench docs accuracy speed slow all
 
 all: lint types test docs
 
@@ -19,8 +19,12 @@ docs:
 accuracy:
 	python tests/measured/accuracy.py
 
+speed:
+	python tests/speed/accuracy.py
+
 slow:
 	pytest -m slow
 
 bench:
 	python tests/benchmarks/run.py
+	python tests/benchmarks/speed.py

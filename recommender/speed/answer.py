@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +15,7 @@ from recommender.speed.build import columns
 from recommender.speed.covered import covered
 from recommender.speed.evidence import Evidence
 from recommender.speed.predict import HIGH, LOW, Prepared, prepare, shipped_knowledge
-from recommender.speed.setup import Found, Load, Setup, look_up, row_of
+from recommender.speed.setup import MOST_REQUESTS, Found, Load, Setup, look_up, row_of
 
 _IN_FLIGHT = 0.6  # of its output that a running request holds on average, with some room for the unlucky
 
@@ -78,6 +78,29 @@ def speed(
     load = Load(isl, osl, concurrency)
     prepared, warnings = prepared_for(setup, found, load, anchors)
     return answer_of(prepared, setup, found, load, warnings)
+
+
+def curve(
+    setup: Setup,
+    load: Load,
+    concurrencies: Sequence[int] | None = None,
+    anchors: Iterable[Anchor] | None = None,
+    catalog: Catalog | None = None,
+) -> tuple[Speed, ...]:
+    """The answers over concurrency: at the given ones, else doubling from 1 to what the replicas hold at once."""
+    catalog = catalog or shipped_catalog()
+    found, own = look_up(setup, catalog), tuple(anchors or ())
+    if concurrencies is None:
+        prepared, _ = prepared_for(setup, found, load, own)
+        most = int(prepared.rows.sequences[0]) * setup.replicas
+        doubling = (2**power for power in range(most.bit_length()))
+        concurrencies = sorted({*doubling, min(most, MOST_REQUESTS)})
+    answers = []
+    for concurrency in concurrencies:
+        at = replace(load, concurrency=concurrency)
+        prepared, warnings = prepared_for(setup, found, at, own)
+        answers.append(answer_of(prepared, setup, found, at, warnings))
+    return tuple(answers)
 
 
 def prepared_for(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -72,8 +72,7 @@ def _published(each: Measurement) -> tuple[float, float, float]:
 
 def residuals(data: Data, constants: Constants) -> Float:
     """Logarithms of predicted over measured: 3 x rows."""
-    rows = replace(data.rows, sequences=np.maximum(data.rows.sequences, 1.0))
-    found = steady_state(rows, costs_of(rows, constants, data.work))
+    found = steady_state(data.rows, costs_of(data.rows, constants, data.work))
     waited = found.ttft_s + found.queue_s
     return np.log(np.stack([found.tpot_s, waited, found.output_tokens_per_s])) - data.logs
 

@@ -66,6 +66,9 @@ def look_up(setup: Setup, catalog: Catalog) -> Found:
     _check_sizes(setup)
     resolved = catalog.resolve(setup.model)
     model, checkpoint = resolved.model, resolved.checkpoint
+    if model.heads % setup.tp:
+        what = f"{model.heads} attention heads of {model.id} cannot be split over {setup.tp} GPUs"
+        raise InputError(Fault(what, key="tp", expected=f"a divisor of {model.heads}"))
     weights = setup.weights or (checkpoint.weights if checkpoint is not None else model.native)
     if checkpoint is not None and checkpoint.weights == weights:
         stored = stored_as(model, weights, checkpoint)

@@ -39,7 +39,7 @@ class Steady:
 def steady_state(rows: Candidates, costs: Costs) -> Steady:
     """TTFT, TPOT and throughput of each candidate at its concurrency."""
     asked = rows.concurrency / rows.replicas
-    running = np.minimum(asked, rows.sequences)
+    running = np.minimum(asked, np.maximum(rows.sequences, 1.0))
     load = np.maximum(running / rows.dp, 1.0)
     stages = rows.pp.astype(np.float64)
     output = np.maximum(rows.output_tokens, 1.0)

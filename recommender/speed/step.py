@@ -52,7 +52,8 @@ def costs_of(rows: Candidates, constants: Constants, work: Work | None = None) -
     work = work_of(rows) if work is None else work
     c = constants.of(levels_of(rows))
     bandwidth = work.bandwidth * c["bandwidth_share"]
-    token_s = _gemm_s(work, c) + c["passes"] * work.passes_bytes / bandwidth + _sent_s(work, c)
+    moved = c["passes"] * work.passes_bytes + c["expert_passes"] * work.copies_bytes
+    token_s = _gemm_s(work, c) + moved / bandwidth + _sent_s(work, c)
     spread = rows.dp.astype(np.float64)
     prompts = rows.prompt_tokens
     return Costs(

@@ -30,6 +30,7 @@ class Work:
     gemm_plain_s: Float  # per token, in 16 bit
     gemm_expert_s: Float  # per token of one rank
     passes_bytes: Float  # one pass over the hidden state in every layer, per token
+    copies_bytes: Float  # one pass over the hidden states that a GPU's experts take, per token
     cache_bytes: Float  # read per sequence and step, at the mean context
     attention_s: Float  # per sequence and step
     prompt_attention_s: Float  # per prompt
@@ -69,6 +70,7 @@ def work_of(rows: Candidates) -> Work:
         gemm_plain_s=2 * shape("dense_plain_elements") / plain / tp,
         gemm_expert_s=2 * chosen * shape("expert_elements") * moe_layers / low / tp,
         passes_bytes=layers * hidden_bytes,
+        copies_bytes=moe_layers * chosen * hidden_bytes * dp / rows.ep,
         cache_bytes=_cache_bytes(rows, kv_split, tp),
         attention_s=_attention_flops(rows) / plain / tp,
         prompt_attention_s=_prompt_flops(rows) / plain / tp,

@@ -5,6 +5,7 @@ Everything that is called unseen was predicted by constants that had not been fi
 
 from __future__ import annotations
 
+import csv
 import math
 import statistics
 from collections import defaultdict
@@ -16,6 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recommender.catalog.catalog import shipped_catalog
+from recommender.errors import InputError
+from recommender.speed.answer import speed
 from recommender.speed.calibrate import Calibration, calibrate, group_weights, write_data
 from recommender.speed.evidence import Errors, Evidence
 from recommender.speed.families import DATA
@@ -25,9 +28,12 @@ from recommender.speed.validation import FOLDS, REPEATS, Unseen, folds_of
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 MEASUREMENTS = HERE / "measurements.csv"
+SATURATED = HERE / "saturated.csv"
 TEXT = HERE / "accuracy_text.md"
 PAGE, PLOT = ROOT / "docs" / "accuracy-speed.md", ROOT / "docs" / "accuracy-speed.svg"
 TPOT, TTFT, RATE = 0, 1, 2
+AT_ONCE = (256, 512, 1024)
+"""Requests at once on a replica that saturated runs are tried with; memory may hold fewer."""
 NAMES = ("time per output token", "time to first token", "throughput")
 Float = NDArray[np.float64]
 Bool = NDArray[np.bool_]
@@ -173,11 +179,64 @@ def anchored_table(found: Calibration, rows: Iterable[int]) -> list[str]:
     return lines
 
 
+def saturated_rates() -> list[tuple[tuple[str, str, str, str], float]]:
+    """((source, GPU, model, weights), logarithm of predicted over measured) of runs with more requests than fit."""
+    rates = []
+    with SATURATED.open(encoding="utf-8", newline="") as file:
+        for row in csv.DictReader(file):
+            best = max((_saturated(row, tp, at_once) for tp in _tps(row) for at_once in AT_ONCE), default=0.0)
+            if best:
+                key = (row["source"].split(" 1.")[0].split(" v")[0], row["gpu"], row["model"], row["weights"])
+                rates.append((key, math.log(best / float(row["output_tok_s"]))))
+    return rates
+
+
+def _tps(row: Mapping[str, str]) -> list[int]:
+    """The stated tensor parallel size, or those a submitter may have chosen from."""
+    return [int(row["tp"])] if row["tp"] else [tp for tp in (1, 2, 4, 8) if int(row["gpus"]) % tp == 0]
+
+
+def _saturated(row: Mapping[str, str], tp: int, at_once: int) -> float:
+    """Tokens a second with so many requests on each replica; 0 where the model does not fit so."""
+    pp, ep = int(row["pp"] or 1), int(row["ep"] or 1)
+    replicas = max(int(row["gpus"]) // (pp * max(tp, ep)), 1)
+    try:
+        found = speed(
+            row["model"],
+            row["gpu"],
+            int(row["isl"]),
+            int(row["osl"]),
+            at_once * replicas,
+            tp=tp,
+            pp=pp,
+            ep=ep,
+            replicas=replicas,
+            weights=row["weights"],
+            kv_dtype="auto" if row["weights"] == "bf16" else "fp8",
+            engine=row["engine"],
+        )
+    except InputError:
+        return 0.0
+    return found.output_tokens_per_s
+
+
+def saturated_table(rates: Sequence[tuple[tuple[str, str, str, str], float]]) -> list[str]:
+    """One line per source, GPU, model and dtype."""
+    grouped: dict[tuple[str, str, str, str], list[float]] = defaultdict(list)
+    for key, rate in rates:
+        grouped[key].append(rate)
+    return [
+        f"| {' | '.join(key)} | {len(each)} | {math.exp(statistics.median(each)):.2f} |"
+        for key, each in sorted(grouped.items())
+    ]
+
+
 def page(found: Calibration) -> str:
     """The whole document."""
     everything = np.ones(len(found.measured), dtype=bool)
     dense = np.array([each.engine == "vllm" for each in found.measured]) & (found.data.rows.of_shape("experts") == 0)
     tau, regrets, asked = ranking(found)
+    rates = saturated_rates()
     held = [coverage(found, metric) for metric in (TPOT, RATE, TTFT)]
     tables = {
         "ROWS": f"{len(found.measured):,}",
@@ -201,6 +260,11 @@ def page(found: Calibration) -> str:
         "REGRET": f"{100 * statistics.median(regrets):.1f} %",
         "REGRET_MEAN": f"{100 * statistics.mean(regrets):.1f} %",
         "REGRET_90": f"{100 * float(np.quantile(regrets, 0.9)):.1f} %",
+        "SATURATED": "\n".join(
+            f"| {source} | {summary(np.array([rate for key, rate in rates if key[0] == source]))} |"
+            for source in sorted({key[0] for key, _ in rates})
+        ),
+        "SATURATED_GROUPS": "\n".join(saturated_table(rates)),
         "GROUPS": "\n".join(group_table(found)),
         "LEFT_OUT": "\n".join(f"| {why} | {count:,} |" for why, count in found.left_out.items()) or "| none | 0 |",
     }

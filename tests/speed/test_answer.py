@@ -7,7 +7,8 @@ import math
 import pytest
 
 from recommender.errors import InputError, NotModelledError
-from recommender.speed.answer import Speed, speed
+from recommender.speed.answer import Speed, curve, speed
+from recommender.speed.setup import Load, Setup
 
 LLAMA_70B = "meta-llama/Llama-3.1-70B-Instruct"
 
@@ -70,6 +71,16 @@ def test_answer_is_consistent(found: Speed) -> None:
     assert 0 < found.prompt_share < 1
 
 
+def test_a_curve_rises_to_what_the_memory_holds() -> None:
+    points = curve(Setup(LLAMA_70B, "H100-SXM", tp=4, weights="fp8", replicas=2), Load(1024, 256, 1))
+    assert points[0].concurrency == 1
+    assert points[-1].queue_ms == 0
+    assert [each.tpot_ms for each in points] == sorted(each.tpot_ms for each in points)
+    assert [each.output_tokens_per_s for each in points] == sorted(each.output_tokens_per_s for each in points)
+    asked = curve(Setup(LLAMA_70B, "H100-SXM", tp=4, weights="fp8", replicas=2), Load(1024, 256, 1), [2, 64])
+    assert asked[1] == next(each for each in points if each.concurrency == 64)
+
+
 def test_requests_beyond_the_memory_queue() -> None:
     crowded = speed(LLAMA_70B, "H100-SXM", 8000, 1000, 2000, tp=4)
     assert crowded.queue_ms > 0
@@ -100,6 +111,7 @@ def test_newer_engines_take_less() -> None:
         ({"concurrency": float("nan")}, "concurrency.*nan cannot be"),
         ({"osl": 10**9}, "osl"),
         ({"tp": 0, "pp": -1}, "(?s)tp.*pp"),
+        ({"model": LLAMA_70B, "tp": 6, "gpu": "RTXA6000"}, "64 attention heads.*cannot be split over 6"),
         ({"weights": "fp3"}, "no fp3 weights"),
         ({"kv_dtype": "int2"}, "kv_dtype"),
         ({"gpu": "L4", "model": LLAMA_70B}, "does not fit 1 x L4"),
