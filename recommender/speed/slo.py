@@ -13,8 +13,8 @@ from recommender.speed.candidates import Bool, Float, Int
 from recommender.speed.predict import HIGH, Prepared
 
 TTFT_SIGMA = 0.37
-"""Spread of the time to first token between requests, as the sigma of a log-normal: its 99th percentile is 2.2 times its
-mean, which is the median of 101 MLPerf Inference v4.1 and v5.1 server runs (quartiles 2.0 and 2.8)."""
+"""Spread of the time to first token between requests, as the sigma of a log-normal: its 99th percentile is 2.2 times
+its mean, which is the median of 101 MLPerf Inference v4.1 and v5.1 server runs (quartiles 2.0 and 2.8)."""
 
 
 @dataclass(frozen=True, slots=True)
