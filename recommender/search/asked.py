@@ -34,6 +34,7 @@ class Asked:
 
     scenario: Scenario
     catalog: Catalog
+    gpus: Mapping[str, Gpu]  # the catalog's, by name
     model: Model
     terms: tuple[Terms, ...]
     shortest: int
@@ -54,11 +55,6 @@ class Asked:
     def load(self) -> Load:
         """What is to be carried."""
         return self.candidates.evaluation.load
-
-    @property
-    def gpus(self) -> Mapping[str, Gpu]:
-        """The catalog's GPUs by name."""
-        return by_name(self.catalog)
 
     def problem(self, columns: Sequence[Column], allowed: Iterable[int] | None = None) -> Problem:
         """The purchase problem over some of the columns and terms."""
@@ -82,10 +78,10 @@ def look_up(scenario: Scenario, catalog: Catalog, enough: int | None = None, *, 
     model, choices = _weights(catalog, scenario)
     lengths = scenario.workload.lengths
     shortest = min(max_model_len_for(lengths, scenario.sla.served_share, BLOCK_TOKENS), model.max_model_len)
-    gpus = by_name(catalog)
+    gpus = {gpu.name: gpu for gpu in catalog.gpus}
     columns, unsearched = _searchable(scenario, columns_of(scenario, catalog.offers, gpus, as_of), gpus)
     axes = axes_of(scenario) if wider else ()
-    beyond = tuple((axis, _only_in(axis, scenario, catalog, columns, as_of)) for axis in axes)
+    beyond = tuple((axis, _only_in(axis, scenario, catalog, gpus, columns, as_of)) for axis in axes)
     sizes: dict[str, int] = defaultdict(int)
     for column in (*columns, *(each for _, more in beyond for each in more)):
         sizes[column.gpu] = max(sizes[column.gpu], column.gpus)
@@ -95,7 +91,7 @@ def look_up(scenario: Scenario, catalog: Catalog, enough: int | None = None, *, 
     candidates = candidates_of(
         scenario, model, gpus, sizes, terms, enough or load.demand, demand_of(scenario, model), load
     )
-    return Asked(scenario, catalog, model, terms, shortest, tuple(columns), beyond, candidates, tuple(unsearched))
+    return Asked(scenario, catalog, gpus, model, terms, shortest, tuple(columns), beyond, candidates, tuple(unsearched))
 
 
 def _check_prices(scenario: Scenario) -> None:
@@ -115,11 +111,6 @@ def demand_of(scenario: Scenario, model: Model) -> Demand:
     if scenario.sizing == "worst_case" or served_share(work.lengths, model.max_model_len) == 0:
         return WorstCase()
     return Statistical(work.lengths, scenario.epsilon, work.shared_prefix, arriving=work.rate is not None)
-
-
-def by_name(catalog: Catalog) -> dict[str, Gpu]:
-    """The catalog's GPUs by name."""
-    return {gpu.name: gpu for gpu in catalog.gpus}
 
 
 def _weights(catalog: Catalog, scenario: Scenario) -> tuple[Model, tuple[WeightChoice, ...]]:
@@ -165,11 +156,10 @@ def _searchable(
 
 
 def _only_in(
-    axis: Axis, scenario: Scenario, catalog: Catalog, columns: Sequence[Column], as_of: date
+    axis: Axis, scenario: Scenario, catalog: Catalog, gpus: Mapping[str, Gpu], columns: Sequence[Column], as_of: date
 ) -> tuple[Column, ...]:
     """The columns that an axis admits and the scenario does not."""
     known = {column.name for column in columns}
-    gpus = by_name(catalog)
     wider = columns_of(replace(scenario, search=axis.search), catalog.offers, gpus, as_of)
     searchable, _ = _searchable(scenario, wider, gpus)
     return tuple(column for column in searchable if column.name not in known)

@@ -22,6 +22,8 @@ from recommender.search.load import Load
 from recommender.search.problem import Integers
 from recommender.search.terms import Terms
 
+STARTS = ("fits", "max_model_len")  # the limits of rows where weights and reserve fit, whether or not a request does
+
 REASONS = {
     Reason.MEMORY_UNKNOWN: "nobody stated what the engine sees of this card's memory",
     Reason.WEIGHTS: "the weights and the reserve alone exceed the memory",

@@ -8,13 +8,11 @@ from dataclasses import dataclass
 from recommender.errors import Fault, InputError, nearest
 from recommender.memory.fit import Fit, fit_replica
 from recommender.search.asked import Asked
-from recommender.search.candidates import Row
+from recommender.search.candidates import STARTS, Row
 from recommender.search.layouts import Layout
 from recommender.search.plans import Question, replica_of
 from recommender.search.rung_one import LengthRung, length_rung
 from recommender.search.terms import EVALUATE, Terms
-
-STARTS = ("fits", "max_model_len")  # weights and reserve fit, whether or not a request does
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from recommender.catalog.models import Model
 from recommender.memory.fit import Replica, fit_replica
 from recommender.report.launch import launch_line
 from recommender.scenario import Scenario
-from recommender.search.candidates import Candidates, Pattern, Row
+from recommender.search.candidates import STARTS, Candidates, Pattern, Row
 from recommender.search.columns import Column
 from recommender.search.layouts import Layout
 from recommender.search.load import Load
@@ -34,7 +34,6 @@ class Question:
     gpus: Mapping[str, Gpu]
     columns: tuple[Column, ...]
     candidates: Candidates
-    shortest: int  # least max-model-len that serves the promised share
     medians: Mapping[str, int]  # micro-dollars per GPU-hour, by GPU
 
     @property
@@ -238,8 +237,6 @@ def _fewest(question: Question, gpu: str, weights: str) -> int:
     """The fewest GPUs over which weights and reserve fit, whether or not a request does."""
     return min(
         row.layout.gpus
-        for (name, _, index), row in question.candidates.rows.items()
-        if name == gpu
-        and question.candidates.terms[index].choice.weights == weights
-        and row.limit in ("fits", "max_model_len")
+        for row in question.candidates.of_gpu(gpu)
+        if question.candidates.terms[row.terms].choice.weights == weights and row.limit in STARTS
     )

@@ -78,7 +78,6 @@ def question_of(asked: Asked) -> Question:
         gpus=asked.gpus,
         columns=asked.columns,
         candidates=asked.candidates,
-        shortest=asked.shortest,
         medians=_medians(asked.catalog),
     )
 
@@ -224,8 +223,8 @@ def _left_out(asked: Asked) -> tuple[LeftOut, ...]:
 
 
 def _refusals(asked: Asked, problem: Problem, plans: Sequence[Plan]) -> tuple[Refusal, ...]:
-    searched: dict[str, int] = {column.gpu: column.gpus for column in asked.columns}
-    refused = asked.unsearched + gpu_refusals(asked.candidates, asked.gpus, searched)
+    searched = {column.gpu for column in asked.columns}
+    refused = asked.unsearched + gpu_refusals(asked.candidates, searched)
     if plans:
         return refused
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from decimal import Decimal
 
-from recommender.catalog.gpus import Gpu
 from recommender.scenario import Scenario, Search
 from recommender.search.candidates import Candidates, Row
 from recommender.search.load import Load
@@ -19,11 +18,11 @@ STAGES = (1, 2, 3, 4)
 ORDER = ("fits", "max_model_len", "memory", "compatibility")  # nearest to a plan first
 
 
-def gpu_refusals(candidates: Candidates, gpus: Mapping[str, Gpu], searched: Mapping[str, int]) -> tuple[Refusal, ...]:
+def gpu_refusals(candidates: Candidates, searched: Iterable[str]) -> tuple[Refusal, ...]:
     """One refusal for each searched GPU on which no replica holds a request, by what stopped its best attempt."""
     found = []
     for name in sorted(searched):
-        rows = [row for (gpu, _, _), row in candidates.rows.items() if gpu == name]
+        rows = candidates.of_gpu(name)
         if not rows or any(row.sequences for row in rows):
             continue
         nearest = min(rows, key=lambda row: (ORDER.index(row.limit), -row.kv_cache_bytes, -row.layout.gpus, -row.terms))
