@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
@@ -20,16 +21,16 @@ def refuse(value: Any, expected: str, suggestion: str | None = None) -> NoReturn
     raise PydanticCustomError("value", "{what}", context)
 
 
-class Value:
+class Value(ABC):
     """A kind of value: `read` for the text, `schema` for the published JSON schema."""
 
+    @abstractmethod
     def read(self, value: Any) -> Any:
         """The value inside the program."""
-        raise NotImplementedError
 
+    @abstractmethod
     def schema(self) -> dict[str, Any]:
         """Its JSON schema."""
-        raise NotImplementedError
 
     def __get_pydantic_core_schema__(self, source: Any, handler: Any) -> core_schema.CoreSchema:
         return core_schema.no_info_plain_validator_function(self.read)
