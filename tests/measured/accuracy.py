@@ -16,10 +16,10 @@ HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 sys.path.insert(0, str(HERE))
 
-from test_startup_0_19 import NOT_ASKED  # noqa: E402
+from test_startup_0_19 import answered as answered_0_19  # noqa: E402
 from test_startup_mixed import LEFT_OUT, answered, budget_gib  # noqa: E402
 
-from recommender.answer import fit, shipped_catalog  # noqa: E402
+from recommender.answer import shipped_catalog  # noqa: E402
 from recommender.units import GIB  # noqa: E402
 
 PAGE, PLOT = ROOT / "docs" / "accuracy.md", ROOT / "docs" / "accuracy.svg"
@@ -59,20 +59,7 @@ def kind_of(model: str) -> str:
 def logs_0_19() -> list[Log]:
     """The rows of one machine and version, pipelines included."""
     found = []
-    for row in csv.DictReader((HERE / "startup_0_19.csv").open()):
-        if row["dtype"] == NOT_ASKED:
-            continue
-        answer = fit(
-            row["model"],
-            "H100-SXM",
-            tp=int(row["tp"]),
-            pp=int(row["pp"]),
-            weights="fp8" if row["quantization"] == "fp8" else None,
-            kv_dtype=row["kv_cache_dtype"],
-            max_model_len=int(row["max_model_len"]),
-            gpu_memory_utilization=float(row["gpu_memory_utilization"]),
-            engine_version="0.19.0",
-        )
+    for row, answer in answered_0_19():
         found.append(
             Log(
                 f"{row['model']} tp {row['tp']}" + (f" pp {row['pp']}" if row["pp"] != "1" else ""),
