@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 
-from recommender.speed.candidates import Candidates, Float, Int
+from recommender.speed.candidates import Bool, Candidates, Float, Int
 from recommender.speed.families import DATA
 from recommender.speed.steady import Steady
 
@@ -53,6 +53,10 @@ class Factors:
     tpot: Float
     ttft: Float
     runs: Int
+
+    def where(self, mask: Bool | Int) -> Factors:
+        """The rows that `mask` picks."""
+        return Factors(self.tpot[mask], self.ttft[mask], self.runs[mask])
 
 
 def factors_of(rows: Candidates, anchors: Mapping[Key, Anchor]) -> Factors:

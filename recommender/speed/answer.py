@@ -12,6 +12,7 @@ from recommender.errors import InputError
 from recommender.memory.fit import Replica, fit_replica
 from recommender.speed.anchors import Anchor, by_key
 from recommender.speed.build import columns
+from recommender.speed.candidates import Candidates, Float
 from recommender.speed.covered import covered
 from recommender.speed.evidence import Evidence
 from recommender.speed.predict import HIGH, LOW, Prepared, prepare, shipped_knowledge
@@ -49,6 +50,14 @@ class Speed:
     warnings: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Running:
+    """What a replica was started with: requests that it runs at once, tokens of one step."""
+
+    sequences: int
+    batched_tokens: int
+
+
 def speed(
     model: str,
     gpu: str,
@@ -77,6 +86,20 @@ def speed(
     found = look_up(setup, catalog)
     load = Load(isl, osl, concurrency)
     prepared, warnings = prepared_for(setup, found, load, anchors)
+    return answer_of(prepared, setup, found, load, warnings)
+
+
+def speed_of(
+    setup: Setup, found: Found, load: Load, running: Running, anchors: Iterable[Anchor] | None = None
+) -> Speed:
+    """The answer for a replica whose memory was already asked.
+
+    Raises NotModelledError where its speed is not modelled.
+    """
+    row = replace(row_of(setup, found, load), batched_tokens=float(running.batched_tokens))
+    rows, _ = columns([row])
+    rows = replace(rows, sequences=np.array([float(running.sequences)]))
+    prepared, warnings = _prepared(rows, setup, load, anchors)
     return answer_of(prepared, setup, found, load, warnings)
 
 
@@ -113,19 +136,24 @@ def prepared_for(
         raise InputError(f"{found.model.id} in {found.weights} does not fit {gpus} x {found.gpu.name}")
     sequences, warnings = _room(setup, found, load, float(rows.sequences[0]))
     rows = replace(rows, sequences=np.array([sequences]))
-    knowledge = shipped_knowledge().with_anchors(by_key(anchors or ()))
-    prepared = prepare(rows, knowledge)
-    on_replica = min(load.concurrency / setup.replicas, sequences)
+    prepared, beyond = _prepared(rows, setup, load, anchors)
+    return prepared, (*warnings, *beyond)
+
+
+def _prepared(
+    rows: Candidates, setup: Setup, load: Load, anchors: Iterable[Anchor] | None
+) -> tuple[Prepared, tuple[str, ...]]:
+    """A row ready for any load, and what of it lies beyond what was measured."""
+    on_replica = min(load.concurrency / setup.replicas, float(rows.sequences[0]))
     reach = covered(setup.engine, rows.shapes[0].family)
     beyond = reach.beyond(load.prompt_tokens, load.output_tokens, on_replica)
-    if beyond:
-        prepared = replace(prepared, evidence=np.maximum(prepared.evidence, Evidence.KNOWN_GPU))
-    return prepared, (*warnings, *beyond)
+    return prepare(rows, shipped_knowledge().with_anchors(by_key(anchors or ()))), beyond
 
 
 def answer_of(prepared: Prepared, setup: Setup, found: Found, load: Load, warnings: tuple[str, ...]) -> Speed:
     """The answer for one prepared configuration at a load."""
-    steady = prepared.steady(np.array([float(load.concurrency)]))
+    at = np.array([float(load.concurrency)])
+    steady = prepared.steady(at)
     ttft = float(steady.ttft_s[0] + steady.queue_s[0]) * 1e3
     tpot, rate = float(steady.tpot_s[0]) * 1e3, float(steady.output_tokens_per_s[0])
     gpus = setup.tp * setup.pp * found.dp * setup.replicas
@@ -143,10 +171,10 @@ def answer_of(prepared: Prepared, setup: Setup, found: Found, load: Load, warnin
         tpot_ms=tpot,
         output_tokens_per_s=rate,
         requests_per_s=rate / load.output_tokens,
-        ttft_ms_interval=_interval(prepared, "ttft", ttft),
-        tpot_ms_interval=_interval(prepared, "tpot", tpot),
-        output_tokens_per_s_interval=_interval(prepared, "output_tokens_per_s", rate),
-        evidence=Evidence(int(prepared.evidence[0])).words,
+        ttft_ms_interval=_interval(prepared, "ttft", ttft, at),
+        tpot_ms_interval=_interval(prepared, "tpot", tpot, at),
+        output_tokens_per_s_interval=_interval(prepared, "output_tokens_per_s", rate, at),
+        evidence=Evidence(int(prepared.evidence_at(at)[0])).words,
         queue_ms=float(steady.queue_s[0]) * 1e3,
         running=float(steady.running[0]),
         prompt_share=_prompt_share(prepared, rate, load, setup),
@@ -155,9 +183,9 @@ def answer_of(prepared: Prepared, setup: Setup, found: Found, load: Load, warnin
     )
 
 
-def _interval(prepared: Prepared, metric: str, value: float) -> tuple[float, float]:
-    """The 80 % band around a prediction."""
-    low, high = (float(prepared.ratio(metric, level)[0]) for level in (LOW, HIGH))
+def _interval(prepared: Prepared, metric: str, value: float, at: Float) -> tuple[float, float]:
+    """The 80 % band around a prediction with so many requests in flight."""
+    low, high = (float(prepared.ratio(metric, level, at)[0]) for level in (LOW, HIGH))
     return value * low, value * high
 
 

@@ -9,11 +9,16 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
+import numpy as np
+
+from recommender.speed.candidates import Candidates, Float
 from recommender.speed.dates import released, years_after_reference
 from recommender.speed.families import DATA
 from recommender.speed.measurements import Measurement
 
 _ANY = "all"
+ROUNDING = 1.001
+"""By how much a figure may exceed the largest measured one: published lengths are rounded."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +41,7 @@ class Covered:
         return tuple(
             f"{value:,.0f} {what}: nothing above {most:,.0f} was measured for this engine and kind of model"
             for what, value, most in asked
-            if value > most * 1.001
+            if value > most * ROUNDING
         )
 
 
@@ -63,6 +68,26 @@ def covered(engine: str, family: str) -> Covered:
     """What was measured of a family on an engine; of all families where that one was not."""
     known = shipped_covered()
     return known.get((engine, family)) or known[engine, _ANY]
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """One row per candidate: the most that was measured for its engine and kind of model."""
+
+    concurrency: Float
+    prompt_tokens: Float
+    output_tokens: Float
+
+
+def reach_of(rows: Candidates) -> Reach:
+    """How far each candidate's kind was measured."""
+    pairs = [[covered(engine, shape.family) for shape in rows.shapes] for engine in rows.engines]
+    at = rows.engine, rows.shape
+    concurrency, prompts, outputs = (
+        np.array([[getattr(each, name) for each in row] for row in pairs])[at]
+        for name in ("concurrency", "prompt_tokens", "output_tokens")
+    )
+    return Reach(concurrency, prompts, outputs)
 
 
 def engine_years(engine: str, version: str | None, family: str) -> float:

@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from recommender.speed.anchors import Anchor, Factors, Key, apply, factors_of, shipped_anchors
-from recommender.speed.candidates import Candidates, Float, Int
+from recommender.speed.candidates import Bool, Candidates, Float, Int
 from recommender.speed.constants import Constants, shipped_constants
-from recommender.speed.evidence import Bands, evidence_of, shipped_bands
+from recommender.speed.covered import ROUNDING, reach_of
+from recommender.speed.evidence import Bands, Evidence, evidence_of, shipped_bands
 from recommender.speed.steady import Steady, steady_state
 from recommender.speed.step import Costs, costs_of
 
@@ -31,13 +34,29 @@ class Knowledge:
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """Candidates with everything that does not depend on their load."""
+    """Candidates with everything that does not depend on their load.
+
+    `evidence` is the class up to `measured_at_once` requests on a replica: what is asked beyond that is founded on
+    the GPU at best.
+    """
 
     rows: Candidates
     costs: Costs
     factors: Factors
     evidence: Int
+    measured_at_once: Float
     bands: Bands
+
+    def where(self, mask: Bool | Int) -> Prepared:
+        """The rows that `mask` picks."""
+        return Prepared(
+            self.rows.where(mask),
+            self.costs.where(mask),
+            self.factors.where(mask),
+            self.evidence[mask],
+            self.measured_at_once[mask],
+            self.bands,
+        )
 
     def steady(self, concurrency: Float) -> Steady:
         """What each candidate does with so many requests in flight."""
@@ -51,9 +70,22 @@ class Prepared:
         base = step - costs.per_sequence_s * sequences
         return base * factor, costs.per_sequence_s * factor, costs.prompt_s / self.rows.prompt_tokens * factor
 
-    def ratio(self, metric: str, level: float) -> Float:
+    def evidence_at(self, concurrency: Float) -> Int:
+        """The class of each prediction with so many requests in flight."""
+        running = np.minimum(concurrency / self.rows.replicas, self.rows.sequences)
+        beyond = running > self.measured_at_once * ROUNDING
+        return np.where(beyond, np.maximum(self.evidence, Evidence.KNOWN_GPU), self.evidence)
+
+    def ratio(self, metric: str, level: float, concurrency: Float) -> Float:
         """Measured over predicted that a share `level` of such predictions stayed below."""
-        return self.bands.ratio(self.evidence, metric, level)
+        return self.bands.ratio(self.evidence_at(concurrency), metric, level)
+
+    def worst_ratio(self, metric: str, level: float, concurrency: Float) -> Float:
+        """The same on the side that a promise needs: what lies beyond all measurements is never called better."""
+        side = np.maximum if level >= 0.5 else np.minimum
+        within = self.bands.ratio(self.evidence, metric, level)
+        worst: Float = side(within, self.ratio(metric, level, concurrency))
+        return worst
 
 
 def shipped_knowledge() -> Knowledge:
@@ -65,4 +97,9 @@ def prepare(rows: Candidates, knowledge: Knowledge) -> Prepared:
     """Candidates ready for any load."""
     factors = factors_of(rows, knowledge.anchors)
     evidence = evidence_of(rows, knowledge.constants, factors)
-    return Prepared(rows, costs_of(rows, knowledge.constants), factors, evidence, knowledge.bands)
+    reach = reach_of(rows)
+    beyond = (rows.prompt_tokens > reach.prompt_tokens * ROUNDING) | (
+        rows.output_tokens > reach.output_tokens * ROUNDING
+    )
+    evidence = np.where(beyond, np.maximum(evidence, Evidence.KNOWN_GPU), evidence)
+    return Prepared(rows, costs_of(rows, knowledge.constants), factors, evidence, reach.concurrency, knowledge.bands)

@@ -5,11 +5,11 @@ A step that decodes B sequences of a rank takes `fixed + experts x (share of the
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 
-from recommender.speed.candidates import Candidates, Float
+from recommender.speed.candidates import Bool, Candidates, Float, Int
 from recommender.speed.constants import Constants, levels_of
 from recommender.speed.work import Work, work_of
 
@@ -31,6 +31,10 @@ class Costs:
     first_token_s: Float  # what a first token takes besides: tokenizing, HTTP, scheduling
     wait_share: Float
     wait_power: Float
+
+    def where(self, mask: Bool | Int) -> Costs:
+        """The rows that `mask` picks."""
+        return Costs(*(getattr(self, field.name)[mask] for field in fields(self)))
 
     def touched(self, sequences: Float) -> Float:
         """Share of the experts that a step reads which decodes so many sequences of each rank."""

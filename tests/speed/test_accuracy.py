@@ -52,7 +52,7 @@ def test_answers_on_measured_rows(data: Data, measured: tuple[Measurement, ...])
     found = prepared.steady(np.where(fits, data.rows.concurrency, 1.0))
     ratio = np.array([each.tpot_ms for each in measured]) / (found.tpot_s * 1e3)
     assert np.median(np.abs(1 / ratio[fits] - 1)) <= 0.06
-    low, high = (prepared.ratio("tpot", level) for level in (LOW, HIGH))
+    low, high = (prepared.ratio("tpot", level, data.rows.concurrency) for level in (LOW, HIGH))
     held = ((ratio >= low) & (ratio <= high))[fits].mean()
     assert 0.75 <= held <= 0.9
     assert (prepared.evidence[fits] <= Evidence.ANCHORED_ONCE).mean() > 0.95
