@@ -45,12 +45,20 @@ def test_an_interrupt_is_quiet(tmp_path: Path) -> None:
     fifo = tmp_path / "slow.yaml"
     os.mkfifo(fifo)
     command = [sys.executable, "-m", "recommender", "run", str(fifo)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=_heeding_interrupts) as process:
         writer = _opened_once_it_is_read(fifo)
         process.send_signal(signal.SIGINT)
-        _, errors = process.communicate(timeout=10)
-        os.close(writer)
+        try:
+            _, errors = process.communicate(timeout=30)
+        finally:
+            os.close(writer)
+            process.kill()
     assert (process.returncode, errors) == (130, "")
+
+
+def _heeding_interrupts() -> None:
+    """A shell starts background jobs deaf to interrupts, and their children inherit it."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def _opened_once_it_is_read(fifo: Path) -> int:
