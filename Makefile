@@ -20,7 +20,7 @@ accuracy:
 	python tests/measured/accuracy.py
 
 speed:
-	python tests/speed/accuracy.py
+	python tests/speed/speed_accuracy.py
 
 slow:
 	pytest -m slow

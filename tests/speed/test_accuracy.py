@@ -6,9 +6,9 @@ import csv
 import re
 from pathlib import Path
 
-import accuracy
 import numpy as np
 import pytest
+import speed_accuracy as accuracy
 
 from recommender.catalog.catalog import Catalog
 from recommender.speed.build import columns, measured_rows

@@ -1,22 +1,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 
 import pytest
+from startup_logs import LOGS
 
 from recommender.catalog.catalog import Catalog, load_catalog
 from recommender.verify.compare import Verification, verify_log
-from recommender.verify.log import StartupLog, read_log
-
-LOGS = Path(__file__).parent / "logs"
-
-
-def parsed(text: str) -> StartupLog:
-    """The start-up log in a text."""
-    log = read_log([text.encode()])
-    assert log is not None
-    return log
+from recommender.verify.log import read_log
 
 
 @pytest.fixture(scope="session")

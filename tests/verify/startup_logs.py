@@ -2,7 +2,17 @@
 
 from pathlib import Path
 
+from recommender.verify.log import StartupLog, read_log
+
+LOGS = Path(__file__).parent / "logs"
 GENERATIONS = Path(__file__).parent / "generations"
+
+
+def parsed(text: str) -> StartupLog:
+    """The start-up log in a text."""
+    log = read_log([text.encode()])
+    assert log is not None
+    return log
 
 
 def _log(name: str) -> str:

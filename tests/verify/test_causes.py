@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import pytest
 import startup_logs as logs
-from conftest import LOGS
+from startup_logs import LOGS
 
 from recommender.units import GIB
 from recommender.verify.compare import Verification

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import LOGS, parsed
+from startup_logs import LOGS, parsed
 from typer.testing import CliRunner
 
 from recommender.catalog.catalog import Catalog

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import pytest
-from conftest import parsed
+from startup_logs import parsed
 
 from recommender.catalog.catalog import Catalog
 from recommender.errors import InputError

@@ -8,9 +8,9 @@ from collections.abc import Callable, Iterator
 
 import pytest
 import startup_logs as logs
-from conftest import LOGS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from startup_logs import LOGS
 
 from recommender.errors import RecommenderError
 from recommender.verify.compare import Verification

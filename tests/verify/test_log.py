@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 import startup_logs as logs
-from conftest import LOGS, parsed
+from startup_logs import LOGS, parsed
 
 from recommender.units import GIB
 from recommender.verify.log import StartupLog, read_log

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import startup_logs as logs
-from conftest import LOGS
+from startup_logs import LOGS
 from typer.testing import CliRunner, Result
 
 from recommender.cli import app
