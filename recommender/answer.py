@@ -41,6 +41,10 @@ def budget(scenario: Scenario, usd_per_month: Decimal, catalog: Catalog | None =
 
     Where they buy none, the answer for one request, infeasible, with its reasons.
     """
+    for key in ("output_tokens_per_s", "requests_per_s"):
+        if getattr(scenario.sla, key) is not None:
+            what = "a budget asks for the largest load, this for a load of its own"
+            raise InputError(Fault(what, key=f"sla.{key}", expected="no such limit: ttft_ms and tpot_ms may stand"))
     catalog = catalog or shipped_catalog(scenario.catalog_overlays)
     scenario = replace(scenario, limits=replace(scenario.limits, usd_per_month=usd_per_month))
     largest, proven = _largest(scenario, catalog)

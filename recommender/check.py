@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from decimal import Decimal
 
 from recommender.catalog.catalog import Catalog
@@ -11,15 +12,23 @@ from recommender.errors import InternalError
 from recommender.memory.fit import Fit
 from recommender.scenario import Scenario
 from recommender.search.plan import Plan, Purchase, ReplicaGroup
+from recommender.speed.anchors import Anchor
 
 HOURS_PER_MONTH = 730
 ROUNDING = 0.001  # by which a quantile by Fourier transform and one read off a table may differ
 
 
-def check_plan(plan: Plan, scenario: Scenario, catalog: Catalog) -> None:
-    """Nothing where the plan is true; raises InternalError with everything that is not."""
+def check_plan(plan: Plan, scenario: Scenario, catalog: Catalog, anchors: Sequence[Anchor] = ()) -> None:
+    """Nothing where the plan is true; raises InternalError with everything that is not.
+
+    `anchors` are a user's own measurements, which limits on speed were planned with.
+    """
     wrong = [*_money(plan, scenario, catalog), *_placement(plan, scenario), *_hosting(plan), *_serving(plan, scenario)]
     wrong += [fault for group in plan.replicas for fault in _memory(group, scenario, catalog)]
+    if scenario.sla.timed:
+        from recommender.check_speed import speed_faults
+
+        wrong += speed_faults(plan, scenario, catalog, anchors)
     if wrong:
         raise InternalError("a chosen plan does not pass its check: " + "; ".join(wrong))
 

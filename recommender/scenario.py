@@ -14,6 +14,8 @@ from recommender.workload.service import ASSUMED_STEP_TIME
 
 if TYPE_CHECKING:
     from recommender.memory.calibration import Calibration
+    from recommender.speed.benchmarks.run import Run
+    from recommender.speed.setup import Setup
     from recommender.workload.prefix import SharedPrefix
     from recommender.workload.rate import Rate
 
@@ -46,9 +48,35 @@ class Workload:
 
 @dataclass(frozen=True, slots=True)
 class Sla:
-    """`served_share` of the requests must not exceed max_model_len."""
+    """`served_share` of the requests must not exceed max_model_len; the others are limits on speed, None is no limit.
+
+    `percentile` is that of the requests whose time to first token stays below `ttft_ms`; None is their mean.
+    `output_tokens_per_s` and `requests_per_s` are what all replicas answer together. `confidence` is the share of
+    predictions like these whose measured figure kept the limit.
+    """
 
     served_share: Decimal = Decimal(1)
+    ttft_ms: Decimal | None = None
+    tpot_ms: Decimal | None = None
+    percentile: Decimal | None = None
+    output_tokens_per_s: Decimal | None = None
+    requests_per_s: Decimal | None = None
+    confidence: Decimal = Decimal("0.9")
+
+    @property
+    def timed(self) -> bool:
+        """Whether speed is limited at all."""
+        limits = (self.ttft_ms, self.tpot_ms, self.output_tokens_per_s, self.requests_per_s)
+        return any(limit is not None for limit in limits)
+
+
+@dataclass(frozen=True, slots=True)
+class OwnRuns:
+    """A user's own benchmark: its runs, the file they were read from, and the set-up they were measured on."""
+
+    setup: Setup
+    runs: tuple[Run, ...]
+    file: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,7 +160,8 @@ class Scenario:
     memory_model: str = "vllm"
     memory_margin: str = "safe"  # safe: plan on the low end of what the reserve may leave | expected
     calibration: Calibration | None = None
-    speed: str = "ignore"
+    speed: str = "ignore"  # model: speed limits, and a rate's latencies, follow the speed model
+    anchors: tuple[OwnRuns, ...] = ()
     as_of: date | None = None
     group_by: str | None = None  # gpu | provider | region
     catalog_overlays: tuple[str, ...] = ()

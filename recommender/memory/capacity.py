@@ -6,7 +6,7 @@ max_num_seqs confirms. All quantities are int64; nothing here is rounded twice.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from enum import IntEnum
 from typing import TYPE_CHECKING, Protocol
 
@@ -29,7 +29,7 @@ UNBOUNDED = 2**20
 
 
 class Reason(IntEnum):
-    """Why a candidate holds no request; FITS where it holds at least one."""
+    """Why a candidate holds no request; FITS where it holds at least one. The last two are not memory's to say."""
 
     FITS = 0
     MEMORY_UNKNOWN = 1  # nobody stated what the engine sees of this card
@@ -40,6 +40,8 @@ class Reason(IntEnum):
     NOT_MODELLED = 4  # the cache or the weights of this (weights, kv dtype, tp) are refused by name
     UTILIZATION = 5  # the utilization asks for more than is free once the CUDA context is taken
     TOO_LONG = 6  # max_model_len is beyond the model's own: the engine refuses it
+    TOO_SLOW = 7  # even one request by itself misses a limit on speed
+    SPEED_UNKNOWN = 8  # speed is limited, and that of this card is not known
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +81,10 @@ class ReplicaColumns:
     def __len__(self) -> int:
         return len(self.gpu)
 
+    def where(self, mask: Int) -> ReplicaColumns:
+        """The rows that `mask` picks."""
+        return ReplicaColumns(*(getattr(self, field.name)[mask] for field in fields(self)))
+
 
 @dataclass(frozen=True, slots=True)
 class Capacity:
@@ -94,6 +100,10 @@ class Capacity:
     kv_cache_bytes: Int
     max_num_batched_tokens: Int
     reason: Int
+
+    def where(self, mask: Int) -> Capacity:
+        """The rows that `mask` picks."""
+        return Capacity(*(getattr(self, field.name)[mask] for field in fields(self)))
 
 
 class Demand(Protocol):

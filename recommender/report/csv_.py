@@ -11,6 +11,8 @@ from typing import Any
 
 from recommender.report.json_ import decimal_text, plain
 from recommender.report.sizing import COLUMNS, sizing_cells
+from recommender.report.speeds import COLUMNS as SPEED_COLUMNS
+from recommender.report.speeds import speed_cells
 from recommender.search.plan import Plan, Recommendation
 from recommender.units import usd, usd_per_month
 
@@ -68,6 +70,7 @@ ANSWER_HEAD = (
     "launch",
     "warnings",
     *COLUMNS,
+    *SPEED_COLUMNS,
 )
 
 
@@ -81,7 +84,7 @@ def _rows(answer: Recommendation) -> Iterable[dict[str, Any]]:
     if not answer.plans:
         yield about
     for plan in answer.plans:
-        yield about | _plan(plan) | sizing_cells(answer, plan)
+        yield about | _plan(plan) | sizing_cells(answer, plan) | speed_cells(plan)
 
 
 def _plan(plan: Plan) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from recommender.memory.fit import Fit
+from recommender.report.speeds import speed_record
 from recommender.search.plan import Certificate, LeftOut, Plan, Purchase, Recommendation, ReplicaGroup, Sizing
 from recommender.units import usd, usd_per_month
 
@@ -145,6 +146,7 @@ def _plan(plan: Plan | None) -> dict[str, Any] | None:
         "adjustments": [plain(step) for step in plan.adjustments],
         "offers": [_offer(purchase) for purchase in plan.offers],
         "replicas": [_replica(group) for group in plan.replicas],
+        "speed": None if plan.speed is None else speed_record(plan.speed),
         "warnings": list(plan.warnings),
     }
 
@@ -159,8 +161,18 @@ def _offer(purchase: Purchase) -> dict[str, Any]:
 def _replica(group: ReplicaGroup) -> dict[str, Any]:
     record: dict[str, Any] = plain(group)
     bound, launch = record.pop("output_tokens_per_s_bound"), record.pop("launch")
-    rounded = None if bound is None else round(bound, 1)
-    return {**record, "speed": {"output_tokens_per_s_upper_bound": rounded}, "launch": launch}
+    for key in ("speed", "full_speed", "speed_unknown"):
+        record.pop(key)
+    return {**record, "speed": _speed(group, bound), "launch": launch}
+
+
+def _speed(group: ReplicaGroup, bound: float | None) -> dict[str, Any]:
+    """One replica's speed at the requests it is given, and at those it holds."""
+    record: dict[str, Any] = {"output_tokens_per_s_upper_bound": None if bound is None else round(bound, 1)}
+    if group.speed is None or group.full_speed is None:
+        return {**record, "unknown": group.speed_unknown}
+    full = {"concurrency": round(group.full_speed.concurrency), **speed_record(group.full_speed)}
+    return {**record, **speed_record(group.speed), "at_capacity": full}
 
 
 def _left_out(left: LeftOut) -> dict[str, Any]:

@@ -11,6 +11,7 @@ from recommender.report.memory import breakdown, holds
 from recommender.report.replays import replay_lines
 from recommender.report.sentence import sentence
 from recommender.report.sizing import sizing_lines
+from recommender.report.speeds import speed_lines
 from recommender.report.words import (
     UNPRICED,
     bought,
@@ -69,6 +70,7 @@ def answer_page(answer: Recommendation) -> str:
         [*paragraph(answer.question), *paragraph(proof(answer))],
         plan_lines(answer.plans),
         paragraph(sentence(answer)),
+        speed_lines(answer),
         sizing_lines(answer),
         replay_lines(answer),
         _first_plan(answer),

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recommender.memory.calibration import calibration_of
-from recommender.scenario import Cap, Limits, LogFile, OwnCards, Scenario, Search, Sla, Workload
+from recommender.scenario import Cap, Limits, LogFile, OwnCards, OwnRuns, Scenario, Search, Sla, Workload
 from recommender.scenario_file.forms import (
     RUNGS,
     AdjustmentsForm,
+    AnchorForm,
     Form,
     LimitsForm,
     RateForm,
@@ -18,6 +19,7 @@ from recommender.scenario_file.forms import (
     StepForm,
     WorkloadForm,
 )
+from recommender.scenario_file.service_level import LIMITS, default_speed
 from recommender.scenario_file.sizing import default_mode
 from recommender.workload.lengths import Lengths, asking
 from recommender.workload.replica import StepTime
@@ -37,7 +39,7 @@ def scenario_from_form(form: ScenarioForm, lengths: Lengths, name: str, base_dir
         sizing=mode,
         epsilon=form.sizing.epsilon,
         step_time=_step_time(form.sizing.step_ms),
-        sla=Sla(form.sla.served_share),
+        sla=Sla(**form.sla.model_dump()),
         search=Search(**{key: getattr(form.search, key) for key in type(form.search).model_fields}),
         limits=_limits(form.limits),
         hardware=tuple(OwnCards(**own.model_dump()) for own in form.hardware),
@@ -51,12 +53,31 @@ def scenario_from_form(form: ScenarioForm, lengths: Lengths, name: str, base_dir
         memory_model=form.memory_model,
         memory_margin=form.memory_margin,
         calibration=None if form.calibration is None else calibration_of(base_dir / form.calibration),
-        speed=form.speed,
+        speed=_speed(form),
+        anchors=tuple(_own_runs(each, form, base_dir) for each in form.anchors),
         as_of=form.as_of,
         group_by=form.group_by,
         catalog_overlays=tuple(str(base_dir / path) for path in form.catalog),
-        defaults=tuple((key, mode if key == "sizing.mode" else value) for key, value in _listed(form, mode)),
+        defaults=_listed(form, {"sizing.mode": mode, "speed": _speed(form), "sla.percentile": "mean"}),
     )
+
+
+def _speed(form: ScenarioForm) -> str:
+    rate = form.workload.rate_per_s
+    unstated = rate is not None and rate.request_s is None and "step_ms" not in form.sizing.model_fields_set
+    limited = any(getattr(form.sla, name) is not None for name in LIMITS)
+    return form.speed or default_speed(limited=limited, timed_rate=unstated)
+
+
+def _own_runs(form: AnchorForm, scenario: ScenarioForm, base_dir: Path) -> OwnRuns:
+    from recommender.speed.benchmarks.read import read_runs
+    from recommender.speed.setup import Setup
+
+    path = base_dir / form.file
+    sizes = {name: getattr(form, name) for name in ("tp", "pp", "ep", "dp", "replicas", "weights", "kv_dtype")}
+    version = form.engine_version or scenario.engine_version
+    setup = Setup(form.model or scenario.model, form.gpu, engine=scenario.engine, engine_version=version, **sizes)
+    return OwnRuns(setup, read_runs(path), str(path))
 
 
 def _workload(form: WorkloadForm, lengths: Lengths, base_dir: Path) -> Workload:
@@ -114,14 +135,25 @@ def _forbidden(form: AdjustmentsForm) -> frozenset[str]:
     return frozenset(form.forbid or ())
 
 
-def _listed(form: ScenarioForm, mode: str) -> Iterable[tuple[str, Any]]:
-    """The defaults that have a say in the answer: step times only where something is timed."""
+def _listed(form: ScenarioForm, filled: Mapping[str, str]) -> tuple[tuple[str, Any], ...]:
+    """The defaults that have a say in the answer: step times and confidence only where something is timed."""
     rate = form.workload.rate_per_s
-    timed = mode == "trace_replay" or (rate is not None and rate.request_s is None)
+    timed = filled["sizing.mode"] == "trace_replay" or (rate is not None and rate.request_s is None)
+    limited = any(getattr(form.sla, name) is not None for name in LIMITS)
+    silent: dict[str, Callable[[Any], bool]] = {
+        "workload.": lambda value: value in (None, []),
+        "anchors": lambda value: True,
+        "sizing.step_ms.": lambda value: not timed,
+        "sla.confidence": lambda value: not limited,
+        "sla.percentile": lambda value: form.sla.ttft_ms is None,
+        "sla.": lambda value: value is None,
+    }
+    listed = []
     for key, value in _defaults(form):
-        unused = key.startswith("workload.") and value in (None, [])
-        if not unused and (timed or not key.startswith("sizing.step_ms.")):
-            yield key, value
+        rule = next((rule for start, rule in silent.items() if key.startswith(start)), None)
+        if rule is None or not rule(value):
+            listed.append((key, filled.get(key, value)))
+    return tuple(listed)
 
 
 def _defaults(form: Form, prefix: str = "") -> Iterable[tuple[str, Any]]:

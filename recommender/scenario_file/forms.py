@@ -116,6 +116,45 @@ class SlaForm(Form):
 
     served_share: Annotated[Decimal, Number("0", "1", "a share", above=True)] = Decimal(1)
     """Share of requests that must not exceed max_model_len."""
+    ttft_ms: Annotated[Decimal | None, Number("0", "100000000", "milliseconds", above=True)] = None
+    """The longest time to first token."""
+    tpot_ms: Annotated[Decimal | None, Number("0", "100000000", "milliseconds", above=True)] = None
+    """The longest time per output token, on average over requests."""
+    percentile: Annotated[Decimal | None, Number("1", "99.9", "a percentile")] = None
+    """Of the requests that ttft_ms must hold for; absent: on average over requests."""
+    output_tokens_per_s: Annotated[Decimal | None, Number("0", "1000000000", "tokens a second", above=True)] = None
+    """Output tokens a second of all replicas together, at least."""
+    requests_per_s: Annotated[Decimal | None, Number("0", "1000000", "requests a second", above=True)] = None
+    """Requests answered a second by all replicas together, at least."""
+    confidence: Annotated[Decimal, Number("0.5", "0.95", "a share")] = Decimal("0.9")
+    """The share of such predictions that kept the limit when measured."""
+
+
+class AnchorForm(Form):
+    """A benchmark of your own, and the set-up it was measured on: it corrects every plan on that GPU and model."""
+
+    file: Annotated[str, Name("a path to a result file")]
+    """What vllm bench serve, guidellm, aiperf or genai-perf saved."""
+    gpu: Annotated[str, _GPU]
+    """The GPU it ran on."""
+    model: Annotated[str | None, Name("a model of the catalog")] = None
+    """The model it served; absent: the scenario's."""
+    weights: Annotated[str | None, Word(WEIGHTS, any_case=True)] = None
+    """Its weights; absent: the model's own."""
+    kv_dtype: Annotated[str, Word(("auto", "fp8"), any_case=True)] = "auto"
+    """Its KV cache."""
+    tp: Annotated[int, Whole(1, 1024)] = 1
+    """Tensor-parallel size."""
+    pp: Annotated[int, Whole(1, 1024)] = 1
+    """Pipeline stages."""
+    dp: Annotated[int, Whole(1, 1024)] = 1
+    """Data-parallel ranks."""
+    ep: Annotated[int, Whole(1, 1024)] = 1
+    """GPUs that experts were spread over."""
+    replicas: Annotated[int, Whole(1, 1024)] = 1
+    """Replicas behind the address that was measured."""
+    engine_version: Annotated[str | None, Version()] = None
+    """Absent: the scenario's."""
 
 
 class SearchForm(Form):
@@ -263,8 +302,10 @@ class ScenarioForm(Form):
     """`safe` plans on the low end of what the reserve may leave; `expected` on the middle."""
     calibration: Annotated[str | None, Name("a path to a calibration file")] = None
     """A file that `verify --save-calibration` wrote."""
-    speed: Annotated[str, Word(("ignore", "model"))] = "ignore"
-    """Whether speed takes part in the choice."""
+    speed: Annotated[str | None, Word(("ignore", "model"))] = None
+    """Whether speed takes part in the choice; absent: where sla limits it, or a rate asks how long requests take."""
+    anchors: list[AnchorForm] = []
+    """Benchmarks of your own that correct the speed model."""
     as_of: Annotated[date | None, Day()] = None
     """Price date; absent: the catalog's newest."""
     catalog: Annotated[tuple[str, ...], Many(Name("a path to a catalog overlay"))] = ()

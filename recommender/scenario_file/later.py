@@ -6,23 +6,16 @@ from recommender.errors import Fault
 from recommender.scenario_file.document import Document, Trail
 
 _CONCURRENCY = "workload.concurrency, the requests at once"
-_SPEED = "no speed target: memory alone is planned, and each plan shows an upper bound of tokens per second"
 _SPREAD = "nothing: data-parallel attention and spread experts are always tried for mixtures of experts"
 
 LATER_KEYS = {
     "workloads": "`workload`, one model a scenario",
-    "sla.ttft_ms": _SPEED,
-    "sla.tpot_ms": _SPEED,
-    "sla.percentile": _SPEED,
     "sla.queueing": _CONCURRENCY,
-    "sla.output_tokens_per_s": _SPEED,
-    "sla.requests_per_s": _CONCURRENCY,
     "search.dp": _SPREAD,
     "search.ep": _SPREAD,
 }
 LATER_VALUES = {
     ("engine",): (("sglang", "tensorrt-llm"), "vllm"),
-    ("speed",): (("model",), "ignore"),
 }
 
 

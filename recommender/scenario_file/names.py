@@ -71,8 +71,8 @@ def _places(document: Document) -> Iterable[tuple[str, Trail]]:
     for limit in ("stock", "quota"):
         for item in _items(document, ("limits", limit)):
             yield from ((kind, (*item, kind)) for kind in ("gpu", "provider", "region", "instance_type"))
-    for item in _items(document, ("hardware",)):
-        yield "gpu", (*item, "gpu")
+    for own in ("hardware", "anchors"):
+        yield from (("gpu", (*item, "gpu")) for item in _items(document, (own,)))
 
 
 def _items(document: Document, trail: Trail) -> Iterable[Trail]:

@@ -7,6 +7,7 @@ from decimal import Decimal
 from recommender.errors import Fault, InputError, NotModelledError
 from recommender.memory.engine import engine_constants
 from recommender.scenario_file.document import Document, Trail
+from recommender.scenario_file.service_level import service_level_faults
 from recommender.scenario_file.sizing import sizing_faults
 
 ENGINE = "vllm"
@@ -14,7 +15,7 @@ ENGINE = "vllm"
 
 def rule_faults(document: Document) -> dict[Trail, Fault]:
     """The faults between keys."""
-    faults = sizing_faults(document)
+    faults = sizing_faults(document) | service_level_faults(document)
     if document.at(("adjustments", "allow")) is not None and document.at(("adjustments", "forbid")) is not None:
         trail: Trail = ("adjustments", "forbid")
         faults[trail] = document.fault(trail, "stands beside allow", expected="one of the two")

@@ -21,7 +21,9 @@ from recommender.search.leftout import Axis, axes_of
 from recommender.search.load import Load, load_of
 from recommender.search.plan import Refusal
 from recommender.search.problem import Problem
+from recommender.search.speeds import anchors_of, speeds_of
 from recommender.search.terms import Terms, terms_of
+from recommender.speed.anchors import Anchor
 from recommender.workload.demand import Statistical
 from recommender.workload.lengths import max_model_len_for, served_share
 
@@ -42,6 +44,8 @@ class Asked:
     wider: tuple[tuple[Axis, tuple[Column, ...]], ...]
     candidates: Candidates
     unsearched: tuple[Refusal, ...]
+    anchors: tuple[Anchor, ...]  # a user's own measurements
+    doubts: tuple[str, ...]  # about them
 
     @property
     def refused_lengths(self) -> str | None:
@@ -88,10 +92,32 @@ def look_up(scenario: Scenario, catalog: Catalog, enough: int | None = None, *, 
     casts = sorted({gpus[name].supports_bf16 == "no" for name in sizes})
     terms = terms_of(model, choices, scenario, shortest, casts)
     load = load_of(scenario)
+    anchors, doubts = anchors_of(scenario, catalog)
     candidates = candidates_of(
-        scenario, model, gpus, sizes, terms, enough or load.demand, demand_of(scenario, model), load
+        scenario,
+        model,
+        gpus,
+        sizes,
+        terms,
+        enough or load.demand,
+        demand_of(scenario, model),
+        load,
+        speeds_of(scenario, anchors),
     )
-    return Asked(scenario, catalog, gpus, model, terms, shortest, tuple(columns), beyond, candidates, tuple(unsearched))
+    return Asked(
+        scenario=scenario,
+        catalog=catalog,
+        gpus=gpus,
+        model=model,
+        terms=terms,
+        shortest=shortest,
+        columns=tuple(columns),
+        wider=beyond,
+        candidates=candidates,
+        unsearched=tuple(unsearched),
+        anchors=anchors,
+        doubts=doubts,
+    )
 
 
 def _check_prices(scenario: Scenario) -> None:

@@ -20,9 +20,17 @@ from recommender.search.evaluation import Evaluation, Open
 from recommender.search.layouts import Layout, layouts_of
 from recommender.search.load import Load
 from recommender.search.problem import Integers
+from recommender.search.speeds import Speeds
 from recommender.search.terms import Terms
 
-STARTS = ("fits", "max_model_len")  # the limits of rows where weights and reserve fit, whether or not a request does
+_LIMITS = {
+    Reason.FITS: "fits",
+    Reason.MAX_MODEL_LEN: "max_model_len",
+    Reason.TOO_SLOW: "speed",
+    Reason.SPEED_UNKNOWN: "speed",
+}
+STARTS = ("fits", "max_model_len", "speed")
+"""The limits of rows where weights and reserve fit, whether or not a request does."""
 
 REASONS = {
     Reason.MEMORY_UNKNOWN: "nobody stated what the engine sees of this card's memory",
@@ -31,6 +39,8 @@ REASONS = {
     Reason.NOT_MODELLED: "its weights or its cache are not modelled",
     Reason.UTILIZATION: "the utilization leaves no room for the CUDA context",
     Reason.TOO_LONG: "max-model-len is longer than the model allows",
+    Reason.TOO_SLOW: "even one request by itself misses a limit on speed",
+    Reason.SPEED_UNKNOWN: "its memory bandwidth or FLOP/s are not known, so neither is its speed",
 }
 
 
@@ -47,7 +57,7 @@ class Row:
     verdict: Verdict
     sequences: int
     kv_cache_bytes: int
-    limit: str  # fits | compatibility | memory | max_model_len
+    limit: str  # fits | compatibility | memory | max_model_len | speed
     reason: str
     slots: int = 0
 
@@ -177,6 +187,7 @@ def candidates_of(
     enough: int,
     demand: Demand,
     load: Load,
+    speeds: Speeds | None = None,
 ) -> Candidates:
     """The rows of every GPU of `sizes` (its largest instance), each layout up to that size, each of the terms."""
     verdicts = _Verdicts(scenario, model)
@@ -189,7 +200,7 @@ def candidates_of(
     asked = [row for row in asked if not row[3].ok or row[3].cast == terms[row[2]].cast]
     rows = {(gpu, layout, i): _refused(gpu, layout, i, verdict) for gpu, layout, i, verdict in asked if not verdict.ok}
     open_rows = [row for row in asked if row[3].ok]
-    evaluation = Evaluation(scenario, model, gpus, terms, demand, load, enough)
+    evaluation = Evaluation(scenario, model, gpus, terms, demand, load, enough, speeds)
     if open_rows:
         rows |= _rows(evaluation, open_rows)
     return Candidates(terms, rows, scenario.search.uniform_precision, evaluation)
@@ -232,7 +243,7 @@ def _rows(evaluation: Evaluation, asked: list[Open]) -> dict[tuple[str, Layout, 
     rows = {}
     for k, (gpu, layout, i, verdict) in enumerate(asked):
         reason = Reason(int(held.reason[k]))
-        kind = {Reason.FITS: "fits", Reason.MAX_MODEL_LEN: "max_model_len"}.get(reason, "memory")
+        kind = _LIMITS.get(reason, "memory")
         units, slots = layout.dp * int(carried[k]), layout.dp * int(held.sequences[k])
         text = REASONS.get(reason, "" if units else "it holds too few requests to count")
         rows[gpu, layout, i] = Row(gpu, layout, i, verdict, units, int(held.kv_cache_bytes[k]), kind, text, slots)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,7 +15,10 @@ from recommender.scenario import Scenario
 from recommender.search.layouts import Layout
 from recommender.search.load import Load
 from recommender.search.problem import Integers
+from recommender.search.speeds import Speeds
 from recommender.search.terms import Terms
+from recommender.speed.replicas import is_modelled
+from recommender.speed.slo import Seen
 
 Open = tuple[str, Layout, int, Verdict]
 """A compatible row before its memory is known: GPU, layout, index of terms, verdict."""
@@ -32,6 +35,7 @@ class Evaluation:
     demand: Demand
     load: Load
     enough: int  # units of the load beyond which more in one replica is of no use
+    speeds: Speeds | None = None
 
     @property
     def safe_side(self) -> bool:
@@ -39,7 +43,25 @@ class Evaluation:
         return self.scenario.memory_margin == "safe" and self.scenario.memory_model == "vllm"
 
     def capacity(self, asked: Sequence[Open], safe_side: bool) -> Capacity:
-        """What each row holds. Of a data-parallel replica one engine is evaluated, the experts spread over all."""
+        """What each row serves. Of a data-parallel replica one engine is evaluated, the experts spread over all."""
+        setting, columns, held = self._held(asked, safe_side)
+        return held if self.speeds is None else self.speeds.limited(setting, _spread(asked, columns), held)
+
+    def alone(self, asked: Sequence[Open]) -> Seen | None:
+        """What one request by itself sees on rows that memory lets start; None where no speed is looked at."""
+        if self.speeds is None or not all(is_modelled(self.gpus[gpu]) for gpu, *_ in asked):
+            return None
+        setting, columns, held = self._held(asked, self.safe_side)
+        return self.speeds.alone(setting, _spread(asked, columns), held)
+
+    def _held(self, asked: Sequence[Open], safe_side: bool) -> tuple[Setting, ReplicaColumns, Capacity]:
+        """What memory holds of each row."""
+        setting, columns = self._columns(asked, safe_side)
+        most = self.load.looked_at(self.enough)
+        return setting, columns, memory_model(self.scenario.memory_model).capacity(setting, columns, most, self.demand)
+
+    def _columns(self, asked: Sequence[Open], safe_side: bool) -> tuple[Setting, ReplicaColumns]:
+        """The rows as the memory model takes them: one engine each."""
         scenario, picked = self.scenario, [self.terms[i] for _, _, i, _ in asked]
         names = sorted({gpu for gpu, *_ in asked})
         choices = list(dict.fromkeys((each.choice.weights, each.choice.checkpoint) for each in picked))
@@ -71,8 +93,12 @@ class Evaluation:
             ep=_integers(layout.ep for _, layout, _, _ in asked),
             dp=np.ones(len(asked), dtype=np.int64),
         )
-        most = self.load.looked_at(self.enough)
-        return memory_model(scenario.memory_model).capacity(setting, columns, most, self.demand)
+        return setting, columns
+
+
+def _spread(asked: Sequence[Open], columns: ReplicaColumns) -> ReplicaColumns:
+    """The columns with the data-parallel ranks of each replica, which share its steps."""
+    return replace(columns, dp=_integers(layout.dp for _, layout, _, _ in asked))
 
 
 def _integers(values: Iterable[int]) -> Integers:

@@ -11,6 +11,7 @@ from recommender.memory.fit import Fit
 from recommender.workload.replica import StepTime
 
 if TYPE_CHECKING:
+    from recommender.speed.answer import Speed
     from recommender.workload.replay import Replay
 
 
@@ -62,6 +63,31 @@ class ReplicaGroup:
     launch: str
     longest_max_model_len: int | None = None
     rate_per_s: float | None = None  # requests a second each of them is given at the busiest minute, where one is asked
+    speed: Speed | None = None  # of one of them, with the requests it is given
+    full_speed: Speed | None = None  # of one of them, with as many as it holds
+    speed_unknown: str | None = None  # why there is none
+
+
+@dataclass(frozen=True, slots=True)
+class PlanSpeed:
+    """How fast all replicas together serve what is asked; intervals hold 80 % of outcomes, times are means.
+
+    Times are those of the slowest replica. `full_...` are the figures with as many requests in flight as the plan
+    holds. `prompt_share` is the part of the engines' time that prompts take.
+    """
+
+    ttft_ms: float
+    ttft_ms_interval: tuple[float, float]
+    tpot_ms: float
+    tpot_ms_interval: tuple[float, float]
+    output_tokens_per_s: float
+    output_tokens_per_s_interval: tuple[float, float]
+    requests_per_s: float
+    evidence: str
+    full_concurrency: int
+    full_output_tokens_per_s: float
+    full_requests_per_s: float
+    prompt_share: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +114,7 @@ class Plan:
     offers: tuple[Purchase, ...]
     replicas: tuple[ReplicaGroup, ...]
     warnings: tuple[str, ...]
+    speed: PlanSpeed | None = None  # None: see the replicas' speed_unknown
 
     @property
     def quality_untouched(self) -> bool:

@@ -19,9 +19,11 @@ from recommender.search.layouts import Layout
 from recommender.search.load import Load
 from recommender.search.longest import longest_of
 from recommender.search.plan import Adjustment, Plan, Purchase, ReplicaGroup
+from recommender.search.plan_speed import Pace, plan_speed
 from recommender.search.problem import Bought
 from recommender.search.terms import adjustments_of
 from recommender.search.warnings import doubts_of, warnings_of
+from recommender.speed.anchors import Anchor
 from recommender.speed.bound import tokens_per_s_bound
 
 
@@ -35,6 +37,7 @@ class Question:
     columns: tuple[Column, ...]
     candidates: Candidates
     medians: Mapping[str, int]  # micro-dollars per GPU-hour, by GPU
+    anchors: Sequence[Anchor] = ()  # a user's own measurements of speed
 
     @property
     def load(self) -> Load:
@@ -63,6 +66,7 @@ def plan_of(question: Question, bought: Bought, rank: int) -> Plan:
         offers=purchases,
         replicas=replicas,
         warnings=warnings_of(question.scenario, columns, purchases, replicas, question.medians),
+        speed=plan_speed(replicas),
     )
 
 
@@ -160,7 +164,7 @@ def _group(question: Question, offer: int, row: Row, count: int, units: int) -> 
     rank = question.load.slots(-(-units // layout.dp))
     memory = fit_replica(replica_of(question, row, rank), scenario.memory_model)
     checkpoint = terms.choice.checkpoint
-    return ReplicaGroup(
+    group = ReplicaGroup(
         workload=scenario.name,
         offer_index=offer,
         count=count,
@@ -187,6 +191,8 @@ def _group(question: Question, offer: int, row: Row, count: int, units: int) -> 
         longest_max_model_len=longest_of(question, memory, units, row),
         rate_per_s=question.load.rate_of(units),
     )
+    pace = Pace(scenario, question.model, question.anchors)
+    return pace.timed(group, question.gpus[row.gpu], terms.choice)
 
 
 def replica_of(question: Question, row: Row, max_num_seqs: int) -> Replica:

@@ -13,7 +13,7 @@ from recommender.catalog.catalog import Catalog
 from recommender.check import check_plan
 from recommender.errors import InternalError
 from recommender.memory.capacity import UNBOUNDED
-from recommender.scenario import Scenario, Search
+from recommender.scenario import Scenario, Search, Sla
 from recommender.search.asked import Asked, look_up
 from recommender.search.columns import Column
 from recommender.search.enumeration import covering_optimum
@@ -45,7 +45,7 @@ def recommend(scenario: Scenario, catalog: Catalog, progress: Progress | None = 
     plans = tuple(plan_of(question, bought, rank) for rank, bought in enumerate(solution.purchases, 1))
     alternatives = _alternatives(asked, question, plans)
     for plan in (*plans, *(each for each in alternatives.values() if each)):
-        check_plan(plan, asked.scenario, catalog)
+        check_plan(plan, asked.scenario, catalog, asked.anchors)
     certificate = _certificate(asked, problem, solution)
     return Recommendation(
         scenario=scenario.name,
@@ -79,6 +79,7 @@ def question_of(asked: Asked) -> Question:
         columns=asked.columns,
         candidates=asked.candidates,
         medians=_medians(asked.catalog),
+        anchors=asked.anchors,
     )
 
 
@@ -258,13 +259,30 @@ def _no_offer(scenario: Scenario) -> str:
 def _question_in_words(asked: Asked) -> str:
     lengths = asked.scenario.workload.lengths
     what = lengths.name or f"{lengths.maximum_tokens:,} tokens each"
-    return f"{asked.load.words(asked.load.demand)}, {what}, of {asked.model.id}"
+    limits = service_level_words(asked.scenario.sla)
+    return f"{asked.load.words(asked.load.demand)}, {what}, of {asked.model.id}{limits}"
+
+
+def service_level_words(sla: Sla) -> str:
+    """The limits on speed: `, at most 30 ms a token`; nothing where there are none."""
+    said = [
+        sla.ttft_ms is not None and f"at most {sla.ttft_ms:,} ms to the first token{_for_whom(sla)}",
+        sla.tpot_ms is not None and f"at most {sla.tpot_ms:,} ms a token",
+        sla.output_tokens_per_s is not None and f"at least {sla.output_tokens_per_s:,} output tokens a second in all",
+        sla.requests_per_s is not None and f"at least {sla.requests_per_s:,} requests a second in all",
+    ]
+    limits = [each for each in said if each]
+    return f"; {', '.join(limits)} (kept by {float(sla.confidence * 100):g} % of such predictions)" if limits else ""
+
+
+def _for_whom(sla: Sla) -> str:
+    return " on average" if sla.percentile is None else f" for {float(sla.percentile):g} % of requests"
 
 
 def _warnings(asked: Asked) -> tuple[str, ...]:
     """What concerns the whole answer: requests no plan serves, and what the lengths themselves warn of."""
     lengths = asked.scenario.workload.lengths
-    found = list(lengths.notes)
+    found = [*lengths.notes, *asked.doubts]
     share = served_share(lengths, asked.model.max_model_len)
     if share < 1:
         found.append(

@@ -11,11 +11,12 @@ from recommender.search.candidates import Candidates, Row
 from recommender.search.load import Load
 from recommender.search.plan import Refusal
 from recommender.search.problem import Limit, Problem
+from recommender.search.slower import eased, too_slow
 from recommender.search.solver import solve
 from recommender.units import HOURS_PER_MONTH, ceil_decimal, show_usd, usd
 
 STAGES = (1, 2, 3, 4)
-ORDER = ("fits", "max_model_len", "memory", "compatibility")  # nearest to a plan first
+ORDER = ("fits", "speed", "max_model_len", "memory", "compatibility")  # nearest to a plan first
 
 
 def gpu_refusals(candidates: Candidates, searched: Iterable[str]) -> tuple[Refusal, ...]:
@@ -24,6 +25,9 @@ def gpu_refusals(candidates: Candidates, searched: Iterable[str]) -> tuple[Refus
     for name in sorted(searched):
         rows = candidates.of_gpu(name)
         if not rows or any(row.sequences for row in rows):
+            continue
+        if any(row.limit == "speed" for row in rows):
+            found.append(Refusal(name, "speed", too_slow(candidates, rows), None))
             continue
         nearest = min(rows, key=lambda row: (ORDER.index(row.limit), -row.kv_cache_bytes, -row.layout.gpus, -row.terms))
         found.append(Refusal(name, nearest.limit, _words(nearest, candidates), None))
@@ -49,7 +53,9 @@ def changes(
         yield from _rung(scenario, rung, build)
     if scenario.search.tp is not None:
         yield from _lifted("search.tp", replace(scenario.search, tp=None), scenario, build)
-    most = largest() if problem.limits else 0
+    yield from eased(scenario, lambda changed: _feasible(build(changed)))
+    totals = scenario.sla.output_tokens_per_s or scenario.sla.requests_per_s  # which fewer requests reach even less
+    most = largest() if problem.limits and not totals else 0
     if 0 < most < load.demand:
         yield Refusal(None, "max_num_seqs", "fewer requests fit the limits", load.reduced(most))
     for index, limit in enumerate(problem.limits):

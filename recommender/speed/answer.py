@@ -96,11 +96,17 @@ def speed_of(
 
     Raises NotModelledError where its speed is not modelled.
     """
+    prepared, warnings = prepared_of(setup, found, load, running, anchors)
+    return answer_of(prepared, setup, found, load, warnings)
+
+
+def prepared_of(
+    setup: Setup, found: Found, load: Load, running: Running, anchors: Iterable[Anchor] | None = None
+) -> tuple[Prepared, tuple[str, ...]]:
+    """A replica whose memory was already asked, ready for any load, and what of it was never measured."""
     row = replace(row_of(setup, found, load), batched_tokens=float(running.batched_tokens))
     rows, _ = columns([row])
-    rows = replace(rows, sequences=np.array([float(running.sequences)]))
-    prepared, warnings = _prepared(rows, setup, load, anchors)
-    return answer_of(prepared, setup, found, load, warnings)
+    return _prepared(replace(rows, sequences=np.array([float(running.sequences)])), setup, load, anchors)
 
 
 def curve(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import csv
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache
@@ -33,6 +33,12 @@ class Evidence(IntEnum):
     def words(self) -> str:
         """The class in words."""
         return _WORDS[self]
+
+
+def weakest(found: Iterable[str]) -> str:
+    """The least founded of some classes, in words."""
+    order = {words: evidence for evidence, words in _WORDS.items()}
+    return max(found, key=lambda words: order[words])
 
 
 _WORDS = {

@@ -88,6 +88,13 @@ def asking(lengths: Lengths, max_tokens: int) -> Lengths:
     return replace(lengths, cells=cells, totals=(), maximum_tokens=longest + max_tokens, asked_tokens=max_tokens)
 
 
+def mean_tokens(lengths: Lengths) -> tuple[float, float]:
+    """(prompt, output) tokens of the mean request; of a fixed total all is prompt."""
+    weight = sum(cell.weight for cell in lengths.cells)
+    prompt = sum(cell.weight * cell.input_tokens for cell in lengths.cells) / weight
+    return prompt, sum(cell.weight * cell.output_tokens for cell in lengths.cells) / weight
+
+
 def total_quantile(lengths: Lengths, share: float | Decimal) -> int:
     """The fewest tokens T such that at least `share` of the requests have prompt + output <= T.
 

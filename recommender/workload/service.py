@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from recommender.errors import Fault, InputError
-from recommender.workload.lengths import Lengths
+from recommender.workload.lengths import Lengths, mean_tokens
 from recommender.workload.replica import StepTime
 
 ASSUMED_STEP_TIME = StepTime(base_s=0.020, per_decode_s=0.000_1, per_prompt_token_s=0.000_05)
@@ -29,10 +29,9 @@ class Service:
     @classmethod
     def of(cls, lengths: Lengths, step: StepTime, stated_s: float | None = None) -> Service:
         """The service that requests of these lengths get; plain means, as Little's law asks for."""
+        prompt, output = mean_tokens(lengths)
         weight = sum(cell.weight for cell in lengths.cells)
-        prompt = sum(cell.weight * cell.input_tokens for cell in lengths.cells) / weight
         squared = sum(cell.weight * cell.input_tokens**2 for cell in lengths.cells) / weight
-        output = sum(cell.weight * cell.output_tokens for cell in lengths.cells) / weight
         return cls(step, prompt, squared, output, stated_s)
 
     def in_flight(self, rate_per_s: float) -> float:

@@ -1,0 +1,95 @@
+"""How fast a chosen plan serves at its load, and where its memory is full: one replica group at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from recommender.catalog.gpus import Gpu
+from recommender.catalog.models import Model
+from recommender.errors import NotModelledError
+from recommender.memory.weights import WeightChoice
+from recommender.scenario import Scenario
+from recommender.search.plan import PlanSpeed, ReplicaGroup
+from recommender.speed.anchors import Anchor
+from recommender.speed.answer import Running, Speed, speed_of
+from recommender.speed.evidence import weakest
+from recommender.speed.setup import Found, Load, Setup
+from recommender.workload.lengths import mean_tokens
+
+NO_SPLIT = "the lengths are one total: how fast it is depends on how much of it is prompt"
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """Answers how fast replicas of one question serve; with the reason where that is not known."""
+
+    scenario: Scenario
+    model: Model
+    anchors: Sequence[Anchor]
+
+    def timed(self, group: ReplicaGroup, gpu: Gpu, choice: WeightChoice) -> ReplicaGroup:
+        """The group with its speed at the requests it is given, and at those it holds."""
+        lengths = self.scenario.workload.lengths
+        if lengths.total_only:
+            return replace(group, speed_unknown=NO_SPLIT)
+        found = Found(self.model, gpu, group.weights, choice.checkpoint, choice.quantisation, group.dp)
+        try:
+            given, full = (self._at(group, found, requests) for requests in (group.concurrency, group.capacity))
+        except NotModelledError as error:
+            return replace(group, speed_unknown=error.faults[0].what)
+        return replace(group, speed=given, full_speed=full)
+
+    def _at(self, group: ReplicaGroup, found: Found, requests: int) -> Speed:
+        """One replica with so many requests in flight, all of them running."""
+        prompt, output = mean_tokens(self.scenario.workload.lengths)
+        load = Load(max(prompt, 1.0), max(output, 1.0), max(requests, 1))
+        running = Running(max(requests, 1), group.max_num_batched_tokens)
+        return speed_of(self._setup(group), found, load, running, self.anchors)
+
+    def _setup(self, group: ReplicaGroup) -> Setup:
+        return Setup(
+            model=self.model.id,
+            gpu=group.gpu,
+            tp=group.tp,
+            pp=group.pp,
+            ep=group.ep,
+            dp=group.dp,
+            weights=group.weights,
+            kv_dtype=group.kv_dtype,
+            engine=self.scenario.engine,
+            engine_version=self.scenario.engine_version,
+        )
+
+
+def plan_speed(groups: Sequence[ReplicaGroup]) -> PlanSpeed | None:
+    """The slowest replica's times and the sum of what all replicas answer; None where one of them is unknown."""
+    known = [
+        (group.speed, group.full_speed, group.count)
+        for group in groups
+        if group.speed is not None and group.full_speed is not None
+    ]
+    if len(known) < len(groups):
+        return None
+    speeds = [speed for speed, _, _ in known]
+    late, slow = max(speeds, key=lambda each: each.ttft_ms), max(speeds, key=lambda each: each.tpot_ms)
+    low, high = (sum(speed.output_tokens_per_s_interval[end] * count for speed, _, count in known) for end in (0, 1))
+    return PlanSpeed(
+        ttft_ms=late.ttft_ms,
+        ttft_ms_interval=late.ttft_ms_interval,
+        tpot_ms=slow.tpot_ms,
+        tpot_ms_interval=slow.tpot_ms_interval,
+        output_tokens_per_s=sum(speed.output_tokens_per_s * count for speed, _, count in known),
+        output_tokens_per_s_interval=(low, high),
+        requests_per_s=sum(speed.requests_per_s * count for speed, _, count in known),
+        evidence=weakest(speed.evidence for speed in speeds),
+        full_concurrency=sum(round(full.concurrency) * count for _, full, count in known),
+        full_output_tokens_per_s=sum(full.output_tokens_per_s * count for _, full, count in known),
+        full_requests_per_s=sum(full.requests_per_s * count for _, full, count in known),
+        prompt_share=_shared([(speed.prompt_share, speed.requests_per_s * count) for speed, _, count in known]),
+    )
+
+
+def _shared(parts: Sequence[tuple[float, float]]) -> float:
+    total = sum(weight for _, weight in parts)
+    return sum(share * weight for share, weight in parts) / total if total else 0.0

@@ -1,0 +1,100 @@
+"""How fast candidate replicas serve: what the limits on speed leave of the requests that memory holds."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from recommender.catalog.catalog import Catalog
+from recommender.errors import Fault, InputError
+from recommender.memory.capacity import Capacity, Reason, ReplicaColumns, Setting
+from recommender.scenario import Scenario
+from recommender.speed.anchors import Anchor, by_key
+from recommender.speed.own import anchor_of
+from recommender.speed.predict import Knowledge, Prepared, prepare, shipped_knowledge
+from recommender.speed.replicas import candidates_of, modelled
+from recommender.speed.slo import Seen, Target, largest_concurrency, worst_seen
+from recommender.workload.lengths import mean_tokens
+
+
+@dataclass(frozen=True, slots=True)
+class Speeds:
+    """What all rows of a question share: mean lengths, the limits, and what predictions rest on."""
+
+    prompt_tokens: float
+    output_tokens: float
+    target: Target
+    knowledge: Knowledge
+
+    def limited(self, setting: Setting, columns: ReplicaColumns, held: Capacity) -> Capacity:
+        """What memory holds, cut to the requests at which every limit is kept; per data-parallel rank."""
+        asked = np.flatnonzero((held.sequences > 0) & modelled(setting)[columns.gpu])
+        sequences, reason = np.zeros_like(held.sequences), held.reason.copy()
+        reason[held.sequences > 0] = Reason.SPEED_UNKNOWN
+        if len(asked):
+            rows, memory = columns.where(asked), held.where(asked)
+            prepared = self.prepared(setting, rows, memory)
+            most = largest_concurrency(prepared, self.target, memory.sequences * rows.dp)
+            sequences[asked] = most // rows.dp
+            reason[asked] = np.where(sequences[asked] > 0, Reason.FITS, Reason.TOO_SLOW)
+        return replace(held, sequences=sequences, reason=reason)
+
+    def prepared(self, setting: Setting, columns: ReplicaColumns, held: Capacity) -> Prepared:
+        """Rows that hold a request, on cards whose speed is modelled, ready for any load."""
+        rows = candidates_of(setting, columns, held, self.prompt_tokens, self.output_tokens)
+        return prepare(rows, self.knowledge)
+
+    def alone(self, setting: Setting, columns: ReplicaColumns, held: Capacity) -> Seen:
+        """What one request by itself sees, on the side that is planned on."""
+        return worst_seen(self.prepared(setting, columns, held), self.target, np.ones(len(columns), dtype=np.int64))
+
+
+def speeds_of(scenario: Scenario, anchors: Sequence[Anchor]) -> Speeds | None:
+    """The speeds that take part in the choice; None where nothing limits them."""
+    if not scenario.sla.timed:
+        return None
+    prompt, output = mean_tokens(scenario.workload.lengths)
+    knowledge = shipped_knowledge().with_anchors(by_key(anchors))
+    return Speeds(prompt, output, target_of(scenario), knowledge)
+
+
+def target_of(scenario: Scenario) -> Target:
+    """The limits of a scenario for each request.
+
+    A total that so many requests at once must reach is each one's part of it: then it is reached however they are
+    spread over replicas, since no replica gives its requests less.
+    """
+    sla, requests = scenario.sla, scenario.workload.concurrency or 1
+    _, output = mean_tokens(scenario.workload.lengths)
+    totals = [float(sla.output_tokens_per_s or 0), float(sla.requests_per_s or 0) * output]
+    return Target(
+        ttft_ms=None if sla.ttft_ms is None else float(sla.ttft_ms),
+        tpot_ms=None if sla.tpot_ms is None else float(sla.tpot_ms),
+        ttft_percentile=None if sla.percentile is None else float(sla.percentile),
+        request_tokens_per_s=max(totals) / requests or None,
+        confidence=float(sla.confidence),
+    )
+
+
+def anchors_of(scenario: Scenario, catalog: Catalog) -> tuple[tuple[Anchor, ...], tuple[str, ...]]:
+    """The anchors of a user's own runs, and what to warn of. Raises InputError with every run that does not hold."""
+    anchors: list[Anchor] = []
+    warnings: list[str] = []
+    faults: list[Fault] = []
+    for own in scenario.anchors:
+        try:
+            anchor, found = anchor_of(own.runs, own.setup, catalog, own.file)
+        except InputError as error:
+            faults += error.faults
+            continue
+        anchors.append(anchor)
+        warnings += found
+    if faults:
+        raise InputError([_placed(fault) for fault in faults])
+    return tuple(anchors), tuple(warnings)
+
+
+def _placed(fault: Fault) -> Fault:
+    return fault if fault.key else replace(fault, key="anchors")
