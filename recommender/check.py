@@ -24,7 +24,11 @@ def check_plan(plan: Plan, scenario: Scenario, catalog: Catalog, anchors: Sequen
     `anchors` are a user's own measurements, which limits on speed were planned with.
     """
     wrong = [*_money(plan, scenario, catalog), *_placement(plan, scenario), *_hosting(plan), *_serving(plan, scenario)]
-    wrong += [fault for group in plan.replicas for fault in _memory(group, scenario, catalog)]
+    wrong += _rate(plan, scenario)
+    for group in plan.replicas:
+        wrong += _memory(group, scenario)
+        if scenario.sizing != "worst_case" or scenario.workload.rate is not None:
+            wrong += _in_flight(group, scenario, catalog, anchors)
     if scenario.sla.timed:
         from recommender.check_speed import speed_faults
 
@@ -116,7 +120,7 @@ def _hosting(plan: Plan) -> list[str]:
 
 def _serving(plan: Plan, scenario: Scenario) -> list[str]:
     """The shares sum to at least what was asked, none above what the replica holds."""
-    wrong = _rate(plan, scenario)
+    wrong = []
     served = sum(group.concurrency * group.count for group in plan.replicas)
     if served < (scenario.workload.concurrency or 0):
         wrong.append(f"{served} requests are served")
@@ -128,37 +132,41 @@ def _serving(plan: Plan, scenario: Scenario) -> list[str]:
 
 
 def _rate(plan: Plan, scenario: Scenario) -> list[str]:
-    """At a rate: the parts sum to the busiest minute's, and each engine runs enough at once for its own."""
+    """At a rate: the parts sum to the busiest minute's."""
     work = scenario.workload
     if work.rate is None:
         return []
-    from recommender.check_blocks import at_once_at_its_rate
     from recommender.workload.rate import peak_factor_of
 
     peak = work.rate.per_s * peak_factor_of(work.rate, work.lengths.arrivals).value
     served = sum((group.rate_per_s or 0.0) * group.count for group in plan.replicas)
-    wrong = [] if served >= peak * (1 - ROUNDING) else [f"{served} of {peak} requests a second are served"]
-    for group in plan.replicas:
-        needed = at_once_at_its_rate(group, scenario)
+    return [] if served >= peak * (1 - ROUNDING) else [f"{served} of {peak} requests a second are served"]
+
+
+def _in_flight(group: ReplicaGroup, scenario: Scenario, catalog: Catalog, anchors: Sequence[Anchor]) -> list[str]:
+    """Each engine runs enough at once for its rate, and its blocks hold what requests in flight do."""
+    from recommender.check_blocks import at_once_at_its_rate, blocks_needed, request_seconds
+
+    wrong, takes = [], request_seconds(group, scenario, catalog, anchors)
+    if scenario.workload.rate is not None:
+        needed = at_once_at_its_rate(group, scenario, takes)
         if group.max_num_seqs < needed:
             wrong.append(f"max_num_seqs {group.max_num_seqs} at a rate that needs {needed}")
+    if scenario.sizing != "worst_case":
+        blocks = blocks_needed(group, scenario, catalog, takes)
+        if blocks * (1 - ROUNDING) >= (group.memory.blocks or 0):  # one block is never handed out
+            wrong.append(f"{group.max_num_seqs} requests need {blocks} of {group.memory.blocks} blocks")
     return wrong
 
 
-def _memory(group: ReplicaGroup, scenario: Scenario, catalog: Catalog) -> list[str]:
-    """The replica starts, its budget adds up, and its blocks hold its requests as the scenario sizes them."""
+def _memory(group: ReplicaGroup, scenario: Scenario) -> list[str]:
+    """The replica starts, its budget adds up, and in the worst case its requests fit."""
     memory = group.memory
     if not memory.starts:
         return [f"a replica does not start: {memory.refusal}"]
     spent = memory.weights_bytes + memory.reserve_bytes + memory.kv_cache_bytes
     wrong = [] if spent <= memory.usable_bytes else [f"{spent} of {memory.usable_bytes} bytes spent"]
-    if scenario.sizing != "worst_case":
-        from recommender.check_blocks import blocks_needed
-
-        needed = blocks_needed(group, scenario, catalog)
-        if needed * (1 - ROUNDING) >= (memory.blocks or 0):  # one block is never handed out
-            wrong.append(f"{group.max_num_seqs} requests need {needed} of {memory.blocks} blocks")
-    elif not _holds(memory, group.max_num_seqs, scenario):
+    if scenario.sizing == "worst_case" and not _holds(memory, group.max_num_seqs, scenario):
         wrong.append(
             f"{group.max_num_seqs} requests of {memory.max_model_len} do not fit {memory.kv_cache_tokens} tokens"
         )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import lru_cache
 
@@ -12,6 +13,7 @@ from recommender.memory.engine import engine_constants
 from recommender.memory.kv import KvPool, kv_pool
 from recommender.scenario import Scenario
 from recommender.search.plan import ReplicaGroup
+from recommender.speed.anchors import Anchor
 from recommender.units import ceil_div
 from recommender.workload.inflight import inflight_of
 from recommender.workload.law import token_law
@@ -21,22 +23,37 @@ from recommender.workload.rate import InFlightAtRate, Rate, inflight_at_rate, re
 from recommender.workload.service import Service
 from recommender.workload.sums import Sum
 
+RequestSeconds = Callable[[float], float]
+"""Seconds that a request takes on one engine which has so many in flight."""
 
-def at_once_at_its_rate(group: ReplicaGroup, scenario: Scenario) -> int:
+
+def request_seconds(
+    group: ReplicaGroup, scenario: Scenario, catalog: Catalog, anchors: Sequence[Anchor]
+) -> RequestSeconds:
+    """How long requests take on an engine of the group: as stated, by stated step times, or as predicted for it."""
+    work = scenario.workload
+    if scenario.speed != "model" or work.rate is None or work.request_s is not None:
+        return Service.of(work.lengths, scenario.step_time, work.request_s).request_s
+    from recommender.check_speed import prepared_alone
+    from recommender.speed.service import PredictedService
+
+    alone = prepared_alone(group, scenario, catalog, anchors)
+    return PredictedService(alone, float(scenario.sla.confidence)).request_s
+
+
+def at_once_at_its_rate(group: ReplicaGroup, scenario: Scenario, takes: RequestSeconds) -> int:
     """The requests one engine of the group must run at once, so that its rate exceeds them only at the risk."""
-    service = Service.of(scenario.workload.lengths, scenario.step_time, scenario.workload.request_s)
-    mean = requests_in_flight((group.rate_per_s or 0.0) / group.dp, service.request_s)
+    mean = requests_in_flight((group.rate_per_s or 0.0) / group.dp, takes)
     return poisson_quantile(mean, float(scenario.epsilon))
 
 
-def at_its_rate(group: ReplicaGroup, scenario: Scenario) -> InFlightAtRate:
+def at_its_rate(group: ReplicaGroup, scenario: Scenario, takes: RequestSeconds) -> InFlightAtRate:
     """What the rate that one engine of the group is given puts in flight."""
     work, memory = scenario.workload, group.memory
-    service = Service.of(work.lengths, scenario.step_time, work.request_s)
     return inflight_at_rate(
         work.lengths,
         Rate((group.rate_per_s or 0.0) / group.dp, peak_factor=1.0),
-        service.request_s,
+        takes,
         float(scenario.epsilon),
         group.max_model_len,
         memory.block_size or 1,
@@ -44,14 +61,14 @@ def at_its_rate(group: ReplicaGroup, scenario: Scenario) -> InFlightAtRate:
     )
 
 
-def blocks_needed(group: ReplicaGroup, scenario: Scenario, catalog: Catalog) -> int:
+def blocks_needed(group: ReplicaGroup, scenario: Scenario, catalog: Catalog, takes: RequestSeconds) -> int:
     """Blocks that one engine of the group exceeds in at most epsilon of its steps; one whole request among them."""
     memory = group.memory
     size, whole = memory.block_size or 1, memory.request_blocks or 0
     if whole != ceil_div(group.max_model_len, size):
-        return max(_capped(group, scenario, catalog), whole)
+        return max(_capped(group, scenario, catalog, takes), whole)
     if scenario.workload.rate is not None:
-        return max(at_its_rate(group, scenario).statistical_tokens // size, whole)
+        return max(at_its_rate(group, scenario, takes).statistical_tokens // size, whole)
     work = scenario.workload
     need = inflight_of(
         work.lengths, group.max_num_seqs, scenario.epsilon, group.max_model_len, size, work.shared_prefix
@@ -59,7 +76,7 @@ def blocks_needed(group: ReplicaGroup, scenario: Scenario, catalog: Catalog) -> 
     return max(need.statistical_tokens // size, whole)
 
 
-def _capped(group: ReplicaGroup, scenario: Scenario, catalog: Catalog) -> int:
+def _capped(group: ReplicaGroup, scenario: Scenario, catalog: Catalog, takes: RequestSeconds) -> int:
     """The same where layers keep a window or a state: what a request keeps at its length, and one batch in flight."""
     resolved = catalog.resolve(scenario.model)
     given = resolved.checkpoint
@@ -76,7 +93,7 @@ def _capped(group: ReplicaGroup, scenario: Scenario, catalog: Catalog) -> int:
     batch = whole - pool.request_blocks(group.max_model_len, 1)
     held = _sum(scenario.workload.lengths, group.max_model_len, float(scenario.epsilon), pool)
     if scenario.workload.rate is not None:
-        need = held.poisson_quantile(at_its_rate(group, scenario).mean_in_flight)
+        need = held.poisson_quantile(at_its_rate(group, scenario, takes).mean_in_flight)
     else:
         need = held.quantile(group.max_num_seqs)
     return min(need + batch, group.max_num_seqs * whole)

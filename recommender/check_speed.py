@@ -26,7 +26,7 @@ def speed_faults(plan: Plan, scenario: Scenario, catalog: Catalog, anchors: Sequ
     wrong: list[str] = []
     level = float(sla.confidence)
     for group in plan.replicas:
-        prepared = _prepared(group, scenario, catalog, anchors)
+        prepared = prepared_alone(group, scenario, catalog, anchors)
         at = prepared.rows.concurrency
         found = prepared.steady(at)
         slower, later = (float(prepared.worst_ratio(name, level, at)[0]) for name in ("tpot", "ttft"))
@@ -51,7 +51,7 @@ def _too_few(tokens_per_s: float, scenario: Scenario) -> list[str]:
     return [f"{tokens_per_s:.4g} of {wanted:.4g} output tokens a second"]
 
 
-def _prepared(group: ReplicaGroup, scenario: Scenario, catalog: Catalog, anchors: Sequence[Anchor]) -> Prepared:
+def prepared_alone(group: ReplicaGroup, scenario: Scenario, catalog: Catalog, anchors: Sequence[Anchor]) -> Prepared:
     """One replica as it is started, with the requests it is given."""
     resolved = catalog.resolve(scenario.model)
     given = (resolved.checkpoint,) if resolved.checkpoint else catalog.checkpoints_of(resolved.model.id)

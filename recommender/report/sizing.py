@@ -83,12 +83,17 @@ def _rate(rate: RateSizing, sizing: Sizing) -> str:
     said += f" ({factor} times: {rate.peak_factor_source})."
     if rate.request_s is None or rate.mean_in_flight is None:
         return said
-    why = "as stated" if rate.request_s_stated else f"at {_step(rate.step_time)}"
+    why = "as stated" if rate.request_s_stated else _paced(rate.step_time)
     seconds, in_flight = show_figures(rate.request_s), show_figures(rate.mean_in_flight)
     return (
         f"{said} A request then takes {seconds} s ({why}), so {in_flight} are in flight on average; max-num-seqs is"
         f" exceeded in {share_text(float(sizing.epsilon))} of the time, when requests queue."
     )
+
+
+def _paced(step: StepTime | None) -> str:
+    """What the seconds of a request follow from."""
+    return "by the speed model, on the side that is planned on" if step is None else f"at {_step(step)}"
 
 
 def _step(step: StepTime) -> str:

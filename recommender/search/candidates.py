@@ -60,6 +60,7 @@ class Row:
     limit: str  # fits | compatibility | memory | max_model_len | speed
     reason: str
     slots: int = 0
+    max_num_batched_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,7 @@ class Candidates:
     uniform: bool
     evaluation: Evaluation
     _by_gpu: dict[str, list[Row]] = field(default_factory=dict)
+    _loads: dict[tuple[str, Layout, int], Load] = field(default_factory=dict)
     _held: dict[str, Integers] = field(default_factory=dict)
     _best: dict[tuple[str, int], Integers] = field(default_factory=dict)
 
@@ -111,6 +113,15 @@ class Candidates:
         """Like `pattern`, with all replicas on the instance of one size."""
         equal = [_pack([item], gpus) for item in self._items(gpu, terms, gpus)]
         return max(equal, key=lambda pattern: (pattern.sequences, pattern.gpus, -pattern.count), default=Pattern((), 0))
+
+    def load_on(self, row: Row) -> Load:
+        """The load as an engine of this row sees it."""
+        key = (row.gpu, row.layout, row.terms)
+        if key not in self._loads:
+            asked = (row.gpu, row.layout, row.terms, row.verdict)
+            engine = row.slots // row.layout.dp
+            self._loads[key] = self.evaluation.load_on(asked, row.max_num_batched_tokens, engine)
+        return self._loads[key]
 
     def expected(self, row: Row) -> int:
         """Requests a row holds on the middle of the interval, where `slots` may count on its low end."""
@@ -239,12 +250,13 @@ def _refused(gpu: str, layout: Layout, terms: int, verdict: Verdict) -> Row:
 
 def _rows(evaluation: Evaluation, asked: list[Open]) -> dict[tuple[str, Layout, int], Row]:
     held = evaluation.capacity(asked, evaluation.safe_side)
-    carried = evaluation.load.carried(held.sequences)
+    carried = evaluation.carried(asked, held, evaluation.safe_side)
     rows = {}
     for k, (gpu, layout, i, verdict) in enumerate(asked):
         reason = Reason(int(held.reason[k]))
         kind = _LIMITS.get(reason, "memory")
         units, slots = layout.dp * int(carried[k]), layout.dp * int(held.sequences[k])
         text = REASONS.get(reason, "" if units else "it holds too few requests to count")
-        rows[gpu, layout, i] = Row(gpu, layout, i, verdict, units, int(held.kv_cache_bytes[k]), kind, text, slots)
+        kept, tokens = int(held.kv_cache_bytes[k]), int(held.max_num_batched_tokens[k])
+        rows[gpu, layout, i] = Row(gpu, layout, i, verdict, units, kept, kind, text, slots, tokens)
     return rows

@@ -13,7 +13,7 @@ from recommender.memory.capacity import Capacity, Demand, ReplicaColumns, Settin
 from recommender.memory.compatibility import Verdict
 from recommender.scenario import Scenario
 from recommender.search.layouts import Layout
-from recommender.search.load import Load
+from recommender.search.load import Arriving, Load
 from recommender.search.problem import Integers
 from recommender.search.speeds import Speeds
 from recommender.search.terms import Terms
@@ -46,6 +46,29 @@ class Evaluation:
         """What each row serves. Of a data-parallel replica one engine is evaluated, the experts spread over all."""
         setting, columns, held = self._held(asked, safe_side)
         return held if self.speeds is None else self.speeds.limited(setting, _spread(asked, columns), held)
+
+    def carried(self, asked: Sequence[Open], served: Capacity, safe_side: bool) -> Integers:
+        """Units of the load that one engine of each row carries when started for as many requests as it serves."""
+        load = self.load
+        if not isinstance(load, Arriving) or load.service is not None or self.speeds is None:
+            return load.carried(served.sequences)
+        units, some = np.zeros_like(served.sequences), np.flatnonzero(served.sequences > 0)
+        if len(some):
+            setting, columns = self._columns(asked, safe_side)
+            rows = _spread(asked, columns).where(some)
+            prepared = self.speeds.prepared(setting, rows, served.where(some))
+            units[some] = load.units_of(self.speeds.rates_per_s(prepared, load.means(served.sequences[some])))
+        return units
+
+    def load_on(self, asked: Open, max_num_batched_tokens: int, sequences: int) -> Load:
+        """The load on an engine of one row that serves so many requests."""
+        load = self.load
+        if not isinstance(load, Arriving) or load.service is not None or self.speeds is None:
+            return load
+        setting, columns = self._columns([asked], self.safe_side)
+        counts = np.array([max(sequences, 1)])
+        held = Capacity(counts, counts * 0, np.array([max_num_batched_tokens]), counts * 0)
+        return load.on(self.speeds.service(self.speeds.prepared(setting, _spread([asked], columns), held)))
 
     def alone(self, asked: Sequence[Open]) -> Seen | None:
         """What one request by itself sees on rows that memory lets start; None where no speed is looked at."""

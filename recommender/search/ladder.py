@@ -186,7 +186,10 @@ class _Rungs:
 
     def _step(self, rung: int, name: str, change: str, row: Row, replicas: int, cost: str) -> Step:
         terms = self.asked.terms[row.terms]
-        seqs = max(1, self.load.slots(min(row.sequences, -(-self.demand // replicas)))) if row.sequences else 1
+        seqs = 1
+        if row.sequences:
+            load = self.question.candidates.load_on(row)
+            seqs = max(1, load.slots(min(row.sequences, -(-self.demand // replicas))))
         memory = fit_replica(replica_of(self.question, row, seqs), self.asked.scenario.memory_model)
         missing = self.demand - row.sequences * replicas
         return Step(

@@ -8,7 +8,9 @@ from functools import lru_cache
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
+from recommender.errors import InternalError
 from recommender.memory.capacity import UNBOUNDED
 from recommender.scenario import Scenario, Workload
 from recommender.search.problem import Integers
@@ -16,6 +18,8 @@ from recommender.units import plural, show_figures
 from recommender.workload.poisson import poisson_mean, poisson_quantile
 from recommender.workload.rate import PeakFactor, Rate, peak_factor_of
 from recommender.workload.service import Service
+
+Float = NDArray[np.float64]
 
 TABLED = 2
 """Statistical need is a table by requests: engines are asked for no more than so many times the demand."""
@@ -25,6 +29,24 @@ PARTS = 1_000
 """Units that a rate is cut into, at least: each engine's part is rounded down to a whole one. More would be exacter,
 and cost the covering programme that confirms an optimum as much more."""
 _USUAL_AT_ONCE = 256  # an engine that runs so many carries at least so many parts, whatever the rate
+
+
+class Pace(Protocol):
+    """How long requests take on one engine: as stated, or as predicted for it."""
+
+    def in_flight(self, rate_per_s: float) -> float:
+        """The mean in flight at a rate. Raises InputError where the engine cannot keep up with it."""
+        ...
+
+    def rate_per_s(self, in_flight: float) -> float:
+        """Requests a second that keep so many in flight."""
+        ...
+
+    def request_s(self, in_flight: float) -> float:
+        """Seconds from arrival to the last token where so many are in flight; rises with them."""
+        ...
+
+    def __hash__(self) -> int: ...
 
 
 class Load(Protocol):
@@ -126,24 +148,24 @@ class Arriving:
     """So many requests a second at the busiest minute, arriving at random; a unit is `unit_per_s` of them.
 
     An engine at a rate has a random number in flight, Poisson around Little's mean; its max_num_seqs is exceeded with
-    probability `risk`. Engines do not help each other out, so each keeps its own reserve.
+    probability `risk`. Engines do not help each other out, so each keeps its own reserve. `service` None: every engine
+    has its own, see `on`.
     """
 
     rate: Rate
     peak: PeakFactor
-    service: Service
+    service: Pace | None
     risk: float
+    unit_per_s: float
 
     @property
     def peak_per_s(self) -> float:
         """The busiest minute's rate."""
         return self.rate.per_s * self.peak.value
 
-    @property
-    def unit_per_s(self) -> float:
-        """Requests a second of one unit: halved until the rate is cut into enough, so that near rates share it."""
-        usual = self._rate_of(_USUAL_AT_ONCE)
-        return math.ldexp(usual / PARTS, -max(0, math.ceil(math.log2(usual / self.peak_per_s))))
+    def on(self, service: Pace) -> Arriving:
+        """The same load on an engine on which requests take so long."""
+        return replace(self, service=service)
 
     @property
     def demand(self) -> int:
@@ -152,6 +174,8 @@ class Arriving:
 
     def looked_at(self, enough: int) -> int:
         """Requests of one engine beyond which nobody looks whether more fit."""
+        if self.service is None:
+            return MOST_AT_ONCE
         wanted = enough * self.unit_per_s
         carries_it = next((n for n in _doubling() if self._rate_of(n) >= wanted), MOST_AT_ONCE)
         return min(MOST_AT_ONCE, TABLED * carries_it)
@@ -160,12 +184,22 @@ class Arriving:
         """Units that an engine carries whose max_num_seqs is so many."""
         counts, back = np.unique(requests, return_inverse=True)
         rates = np.array([self._rate_of(int(count)) for count in counts])
-        units: Integers = np.floor(rates / self.unit_per_s * (1 - 1e-9)).astype(np.int64)
-        return units[back]
+        return self.units_of(rates)[back]
+
+    def units_of(self, rates_per_s: Float) -> Integers:
+        """Whole units of so many requests a second."""
+        units: Integers = np.floor(rates_per_s / self.unit_per_s * (1 - 1e-9)).astype(np.int64)
+        return units
+
+    def means(self, requests: Integers) -> Float:
+        """The mean in flight at which an engine has more than so many only at the risk."""
+        counts, back = np.unique(requests, return_inverse=True)
+        means: Float = np.array([_calm_mean(self.risk, int(count)) for count in counts])[back]
+        return means
 
     def mean_in_flight(self, units: int) -> float:
         """The mean number of requests in flight on an engine that carries so many units."""
-        return self.service.in_flight(units * self.unit_per_s)
+        return self._paced.in_flight(units * self.unit_per_s)
 
     def slots(self, units: int) -> int:
         """The max_num_seqs of an engine that carries so many units."""
@@ -201,8 +235,14 @@ class Arriving:
         """The mean rate whose busiest minute takes so many units, a hair below."""
         return units * self.unit_per_s / self.peak.value * (1 - 1e-9)
 
+    @property
+    def _paced(self) -> Pace:
+        if self.service is None:
+            raise InternalError("a load was asked without the engine that it is on")
+        return self.service
+
     def _rate_of(self, requests: int) -> float:
-        return _rate_of(self.service, self.risk, requests)
+        return _rate_of(self._paced, self.risk, requests)
 
 
 def load_of(scenario: Scenario) -> Load:
@@ -210,7 +250,19 @@ def load_of(scenario: Scenario) -> Load:
     work, risk = scenario.workload, float(scenario.epsilon)
     if work.rate is None:
         return AtOnce(work.concurrency or 0, tabled=scenario.sizing != "worst_case")
-    return Arriving(work.rate, peak_factor_of(work.rate, work.lengths.arrivals), service_of(scenario), risk)
+    stated, peak = service_of(scenario), peak_factor_of(work.rate, work.lengths.arrivals)
+    unit = _unit_per_s(_rate_of(stated, risk, _USUAL_AT_ONCE), work.rate.per_s * peak.value)
+    return Arriving(work.rate, peak, None if paced_by_model(scenario) else stated, risk, unit)
+
+
+def paced_by_model(scenario: Scenario) -> bool:
+    """Whether how long requests take is predicted for each engine."""
+    return scenario.speed == "model" and scenario.workload.rate is not None and scenario.workload.request_s is None
+
+
+def _unit_per_s(usual: float, peak_per_s: float) -> float:
+    """Requests a second of one unit: halved until the rate is cut into enough, so that near rates share it."""
+    return math.ldexp(usual / PARTS, -max(0, math.ceil(math.log2(usual / peak_per_s))))
 
 
 def service_of(scenario: Scenario) -> Service:
@@ -223,6 +275,11 @@ def _doubling() -> list[int]:
 
 
 @lru_cache(maxsize=2**14)
-def _rate_of(service: Service, risk: float, requests: int) -> float:
+def _calm_mean(risk: float, requests: int) -> float:
+    return poisson_mean(requests, risk) if requests > 0 else 0.0
+
+
+@lru_cache(maxsize=2**14)
+def _rate_of(service: Pace, risk: float, requests: int) -> float:
     """Requests a second that leave an engine with more than so many in flight only at this risk."""
-    return service.rate_per_s(poisson_mean(requests, risk)) if requests > 0 else 0.0
+    return service.rate_per_s(_calm_mean(risk, requests)) if requests > 0 else 0.0

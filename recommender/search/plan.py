@@ -63,6 +63,7 @@ class ReplicaGroup:
     launch: str
     longest_max_model_len: int | None = None
     rate_per_s: float | None = None  # requests a second each of them is given at the busiest minute, where one is asked
+    mean_in_flight: float | None = None  # of one of them at that rate
     speed: Speed | None = None  # of one of them, with the requests it is given
     full_speed: Speed | None = None  # of one of them, with as many as it holds
     speed_unknown: str | None = None  # why there is none
@@ -178,8 +179,8 @@ class RateSizing:
     peak_factor: float
     peak_factor_source: str
     request_s: float | None
-    request_s_stated: bool  # if not, it follows from step times that are assumed
-    step_time: StepTime
+    request_s_stated: bool  # if not, it follows from the speed model, or from step times that are assumed
+    step_time: StepTime | None  # None: the speed model
     mean_in_flight: float | None
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -35,16 +36,17 @@ class Pace:
             return replace(group, speed_unknown=NO_SPLIT)
         found = Found(self.model, gpu, group.weights, choice.checkpoint, choice.quantisation, group.dp)
         try:
-            given, full = (self._at(group, found, requests) for requests in (group.concurrency, group.capacity))
+            given = self._at(group, found, group.mean_in_flight or group.concurrency)
+            full = self._at(group, found, group.capacity)
         except NotModelledError as error:
             return replace(group, speed_unknown=error.faults[0].what)
         return replace(group, speed=given, full_speed=full)
 
-    def _at(self, group: ReplicaGroup, found: Found, requests: int) -> Speed:
+    def _at(self, group: ReplicaGroup, found: Found, requests: float) -> Speed:
         """One replica with so many requests in flight, all of them running."""
         prompt, output = mean_tokens(self.scenario.workload.lengths)
         load = Load(max(prompt, 1.0), max(output, 1.0), max(requests, 1))
-        running = Running(max(requests, 1), group.max_num_batched_tokens)
+        running = Running(max(math.ceil(requests), 1), group.max_num_batched_tokens)
         return speed_of(self._setup(group), found, load, running, self.anchors)
 
     def _setup(self, group: ReplicaGroup) -> Setup:

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from decimal import Decimal
 
-import numpy as np
-
 from recommender.catalog.gpus import Gpu
 from recommender.catalog.models import Model
 from recommender.memory.fit import Replica, fit_replica
@@ -16,7 +14,7 @@ from recommender.scenario import Scenario
 from recommender.search.candidates import STARTS, Candidates, Pattern, Row
 from recommender.search.columns import Column
 from recommender.search.layouts import Layout
-from recommender.search.load import Load
+from recommender.search.load import Arriving, Load
 from recommender.search.longest import longest_of
 from recommender.search.plan import Adjustment, Plan, Purchase, ReplicaGroup
 from recommender.search.plan_speed import Pace, plan_speed
@@ -52,7 +50,8 @@ def plan_of(question: Question, bought: Bought, rank: int) -> Plan:
     counts = [count for _, count in bought.counts]
     region, also = _regions(columns, question.scenario.search.placement)
     purchases = tuple(_purchase(question, *pair, region, also) for pair in zip(columns, counts, strict=True))
-    replicas = tuple(_replicas(question, columns, counts, bought.setting))
+    placed = _replicas(question, columns, counts, bought.setting)
+    replicas = tuple(group for group, _ in placed)
     replica_count = sum(group.count for group in replicas)
     priced = all(column.micro_usd_per_hour is not None for column in columns)
     return Plan(
@@ -61,7 +60,7 @@ def plan_of(question: Question, bought: Bought, rank: int) -> Plan:
         gpus=bought.gpus,
         replicas_total=replica_count,
         served_concurrency=sum(group.concurrency * group.count for group in replicas),
-        headroom=_headroom(question.load, replicas),
+        headroom=_headroom(question, placed),
         adjustments=adjustments_of(terms, question.model, _spread(question, replicas)),
         offers=purchases,
         replicas=replicas,
@@ -70,11 +69,10 @@ def plan_of(question: Question, bought: Bought, rank: int) -> Plan:
     )
 
 
-def _headroom(load: Load, replicas: Sequence[ReplicaGroup]) -> Decimal:
+def _headroom(question: Question, groups: Sequence[tuple[ReplicaGroup, Row]]) -> Decimal:
     """What the replicas carry beyond the demand, as a share of it, on the side that is planned on."""
-    engines = np.array([group.capacity // group.dp for group in replicas])
-    counts = np.array([group.dp * group.count for group in replicas])
-    return Decimal(int(load.carried(engines) @ counts) - load.demand) / load.demand
+    demand = question.load.demand
+    return Decimal(sum(row.sequences * group.count for group, row in groups) - demand) / demand
 
 
 def _regions(columns: Sequence[Column], placement: str) -> tuple[str | None, tuple[str, ...]]:
@@ -110,8 +108,10 @@ def _purchase(question: Question, column: Column, count: int, region: str | None
     )
 
 
-def _replicas(question: Question, columns: Sequence[Column], counts: Sequence[int], setting: int) -> list[ReplicaGroup]:
-    """All replicas of the purchase, each with its share of the requests."""
+def _replicas(
+    question: Question, columns: Sequence[Column], counts: Sequence[int], setting: int
+) -> list[tuple[ReplicaGroup, Row]]:
+    """All replicas of the purchase, each with its share of the requests, and the candidate that it is."""
     patterns = _patterns(question, columns, counts, setting)
     found = [
         (offer, column, layout, terms, each * count)
@@ -124,7 +124,7 @@ def _replicas(question: Question, columns: Sequence[Column], counts: Sequence[in
     groups = []
     for (offer, column, layout, terms, _), split in zip(found, shares, strict=True):
         row = rows[column.gpu, layout, terms]
-        groups += [_group(question, offer, row, count, units) for units, count in split]
+        groups += [(_group(question, offer, row, count, units), row) for units, count in split]
     return groups
 
 
@@ -161,7 +161,8 @@ def share(demand: int, capacity: Sequence[int], counts: Sequence[int]) -> list[l
 
 def _group(question: Question, offer: int, row: Row, count: int, units: int) -> ReplicaGroup:
     terms, scenario, layout = question.candidates.terms[row.terms], question.scenario, row.layout
-    rank = question.load.slots(-(-units // layout.dp))
+    load, part = question.candidates.load_on(row), -(-units // layout.dp)
+    rank = load.slots(part)
     memory = fit_replica(replica_of(question, row, rank), scenario.memory_model)
     checkpoint = terms.choice.checkpoint
     group = ReplicaGroup(
@@ -180,7 +181,7 @@ def _group(question: Question, offer: int, row: Row, count: int, units: int) -> 
         max_model_len=terms.max_model_len,
         max_num_seqs=rank,
         max_num_batched_tokens=memory.max_num_batched_tokens,
-        concurrency=question.load.at_once(units, layout.dp),
+        concurrency=load.at_once(units, layout.dp),
         capacity=row.slots,
         expected_capacity=question.candidates.expected(row),
         memory=memory,
@@ -189,7 +190,8 @@ def _group(question: Question, offer: int, row: Row, count: int, units: int) -> 
             question.model, terms.choice, memory, row.verdict.launch_arguments, enforce_eager=scenario.enforce_eager
         ),
         longest_max_model_len=longest_of(question, memory, units, row),
-        rate_per_s=question.load.rate_of(units),
+        rate_per_s=load.rate_of(units),
+        mean_in_flight=layout.dp * load.mean_in_flight(part) if isinstance(load, Arriving) else None,
     )
     pace = Pace(scenario, question.model, question.anchors)
     return pace.timed(group, question.gpus[row.gpu], terms.choice)

@@ -8,7 +8,7 @@ from dataclasses import replace
 from recommender.memory.capacity import UNBOUNDED
 from recommender.scenario import Scenario
 from recommender.search.asked import Asked, look_up
-from recommender.search.load import Arriving, service_of
+from recommender.search.load import Arriving
 from recommender.search.plan import Plan, RateSizing, ReplicaGroup, Served, Sizing
 from recommender.search.solver import solve
 from recommender.units import round_up
@@ -80,14 +80,12 @@ def _alone(scenario: Scenario, max_model_len: int) -> InFlight:
 
 def _mean_tokens(scenario: Scenario, group: ReplicaGroup) -> float:
     """What the requests of one replica hold on average."""
-    return in_flight_of(scenario, group) * _alone(scenario, group.max_model_len).mean_tokens
+    return in_flight_of(group) * _alone(scenario, group.max_model_len).mean_tokens
 
 
-def in_flight_of(scenario: Scenario, group: ReplicaGroup) -> float:
+def in_flight_of(group: ReplicaGroup) -> float:
     """Requests that one replica has in flight on average."""
-    if group.rate_per_s is None:
-        return group.concurrency
-    return group.dp * service_of(scenario).in_flight(group.rate_per_s / group.dp)
+    return group.concurrency if group.mean_in_flight is None else group.mean_in_flight
 
 
 def _most_tokens(asked: Asked, group: ReplicaGroup) -> int:
@@ -105,9 +103,9 @@ def _tokens(scenario: Scenario, group: ReplicaGroup) -> int:
         )
         return group.dp * need.statistical_tokens
     alone = Rate((group.rate_per_s or 0.0) / group.dp, peak_factor=1.0)
-    service = service_of(scenario)
+    request_s = in_flight_of(group) / group.rate_per_s if group.rate_per_s else 0.0
     at_rate = inflight_at_rate(
-        work.lengths, alone, service.request_s, float(scenario.epsilon), group.max_model_len, size, work.shared_prefix
+        work.lengths, alone, request_s, float(scenario.epsilon), group.max_model_len, size, work.shared_prefix
     )
     return group.dp * at_rate.statistical_tokens
 
@@ -116,7 +114,7 @@ def _rate(asked: Asked, first: Sequence[ReplicaGroup]) -> RateSizing | None:
     load, scenario = asked.load, asked.scenario
     if not isinstance(load, Arriving):
         return None
-    in_flight = sum(in_flight_of(scenario, group) * group.count for group in first) if first else None
+    in_flight = sum(in_flight_of(group) * group.count for group in first) if first else None
     served = sum((group.rate_per_s or 0.0) * group.count for group in first)
     return RateSizing(
         per_s=load.rate.per_s,
@@ -124,7 +122,7 @@ def _rate(asked: Asked, first: Sequence[ReplicaGroup]) -> RateSizing | None:
         peak_factor=load.peak.value,
         peak_factor_source=load.peak.why,
         request_s=in_flight / served if in_flight else None,
-        request_s_stated=load.service.stated_s is not None,
-        step_time=load.service.step,
+        request_s_stated=scenario.workload.request_s is not None,
+        step_time=None if load.service is None else scenario.step_time,
         mean_in_flight=in_flight,
     )

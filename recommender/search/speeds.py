@@ -11,10 +11,13 @@ from recommender.catalog.catalog import Catalog
 from recommender.errors import Fault, InputError
 from recommender.memory.capacity import Capacity, Reason, ReplicaColumns, Setting
 from recommender.scenario import Scenario
+from recommender.search.load import paced_by_model
 from recommender.speed.anchors import Anchor, by_key
+from recommender.speed.candidates import Float
 from recommender.speed.own import anchor_of
 from recommender.speed.predict import Knowledge, Prepared, prepare, shipped_knowledge
 from recommender.speed.replicas import candidates_of, modelled
+from recommender.speed.service import PredictedService, rates_per_s
 from recommender.speed.slo import Seen, Target, largest_concurrency, worst_seen
 from recommender.workload.lengths import mean_tokens
 
@@ -46,18 +49,26 @@ class Speeds:
         rows = candidates_of(setting, columns, held, self.prompt_tokens, self.output_tokens)
         return prepare(rows, self.knowledge)
 
+    def rates_per_s(self, prepared: Prepared, in_flight: Float) -> Float:
+        """Requests a second that one engine of each row answers with so many in flight."""
+        return rates_per_s(prepared, in_flight, self.target.confidence)
+
+    def service(self, prepared: Prepared) -> PredictedService:
+        """How long requests take on an engine of the one row."""
+        return PredictedService(prepared, self.target.confidence)
+
     def alone(self, setting: Setting, columns: ReplicaColumns, held: Capacity) -> Seen:
         """What one request by itself sees, on the side that is planned on."""
         return worst_seen(self.prepared(setting, columns, held), self.target, np.ones(len(columns), dtype=np.int64))
 
 
 def speeds_of(scenario: Scenario, anchors: Sequence[Anchor]) -> Speeds | None:
-    """The speeds that take part in the choice; None where nothing limits them."""
-    if not scenario.sla.timed:
+    """The speeds that take part in the choice; None where nothing depends on them."""
+    if not scenario.sla.timed and not paced_by_model(scenario):
         return None
     prompt, output = mean_tokens(scenario.workload.lengths)
     knowledge = shipped_knowledge().with_anchors(by_key(anchors))
-    return Speeds(prompt, output, target_of(scenario), knowledge)
+    return Speeds(max(prompt, 1.0), max(output, 1.0), target_of(scenario), knowledge)
 
 
 def target_of(scenario: Scenario) -> Target:
