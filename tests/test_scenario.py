@@ -189,9 +189,8 @@ as_of: 2026-13-01
 @pytest.mark.parametrize(
     ("extra", "key", "instead"),
     [
-        ("sla: {ttft_ms: 200}", "sla.ttft_ms", "no speed target"),
+        ("sla: {queueing: 0.1}", "sla.queueing", "workload.concurrency"),
         ("engine: tensorrt-llm", "engine", "vllm"),
-        ("speed: model", "speed", "ignore"),
         ("search: {dp: 2}", "search.dp", "data-parallel attention"),
     ],
 )
@@ -466,3 +465,59 @@ def test_any_mapping_is_a_scenario_or_an_input_error(
 def test_any_bytes_are_refused_or_read(raw: bytes) -> None:
     with contextlib.suppress(InputError):
         assert parse_document(raw.decode("utf-8", errors="replace"), "f").value is not None
+
+
+SPLIT = SMALL.replace("fixed: 8192", "fixed: {input: 7K, output: 1K}")
+
+
+@pytest.mark.parametrize(
+    ("text", "key", "what"),
+    [
+        (SMALL + "sla: {tpot_ms: 30}\n", "sla.tpot_ms", "how much of it is prompt"),
+        (SPLIT + "sla: {tpot_ms: 30}\nspeed: ignore\n", "speed", "leaves sla.tpot_ms without effect"),
+        (SPLIT + "sla: {percentile: 99, tpot_ms: 30}\n", "sla.percentile", "has no effect"),
+        (SPLIT + "sla: {confidence: 0.8}\n", "sla.confidence", "has no effect"),
+        (SPLIT + "sla: {ttft_ms: 0}\n", "sla.ttft_ms", "is not valid"),
+        (SPLIT + "sla: {ttft_ms: 500, percentile: 100}\n", "sla.percentile", "is not valid"),
+        (SPLIT + "sla: {tpot_ms: .nan}\n", "sla.tpot_ms", "is not a finite number"),
+        (SPLIT + "sla: {tpot_ms: 20}\nmemory_model: article\n", "sla.tpot_ms", "memory alone"),
+        (
+            SPLIT.replace("concurrency: 50", "rate_per_s: 2") + "sla: {requests_per_s: 2}\n",
+            "sla.requests_per_s",
+            "asks for a throughput already",
+        ),
+    ],
+)
+def test_limits_on_speed_that_say_nothing_are_faults(tmp_path: Path, text: str, key: str, what: str) -> None:
+    fault = _only(tmp_path, text)
+    assert fault.key == key
+    assert what in fault.what
+
+
+@pytest.mark.parametrize(
+    ("extra", "speed"),
+    [
+        ("", "ignore"),
+        ("sla: {ttft_ms: 500}\n", "model"),
+        ("speed: model\n", "model"),
+        ("sla: {served_share: 0.9}\n", "ignore"),
+    ],
+)
+def test_speed_takes_part_where_something_limits_it(tmp_path: Path, extra: str, speed: str) -> None:
+    assert load_scenario(_write(tmp_path, SPLIT + extra)).speed == speed
+
+
+@pytest.mark.parametrize(
+    ("rate", "extra", "speed"),
+    [
+        ("2", "", "model"),
+        ("{value: 2, request_s: 8}", "", "ignore"),
+        ("2", "sizing: {step_ms: {base: 12}}\n", "ignore"),
+        ("2", "speed: ignore\n", "ignore"),
+    ],
+)
+def test_a_rate_is_paced_by_the_speed_model_unless_times_are_stated(
+    tmp_path: Path, rate: str, extra: str, speed: str
+) -> None:
+    text = SPLIT.replace("concurrency: 50", f"rate_per_s: {rate}") + extra
+    assert load_scenario(_write(tmp_path, text)).speed == speed

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -110,10 +111,24 @@ def test_examples_load(text: str, tmp_path: Path) -> None:
     assert work.concurrency or work.rate
 
 
+BENCHMARK = {
+    "duration": 60.0,
+    "completed": 240,
+    "total_input_tokens": 240 * 1024,
+    "total_output_tokens": 240 * 256,
+    "request_throughput": 4.0,
+    "output_throughput": 1024.0,
+    "mean_ttft_ms": 200.0,
+    "mean_tpot_ms": 30.0,
+    "max_concurrency": 32,
+}
+
+
 def _write_own_lengths(folder: Path) -> None:
     """The files that the page's examples name as the reader's own."""
     (folder / "log.csv").write_text("prompt_tokens,completion_tokens\n100,20\n900,80\n", encoding="utf-8")
     (folder / "cells.json").write_text('{"total_tokens": {"maximum": 980}, "cells": [[2, 500, 50]]}', encoding="utf-8")
+    (folder / "bench.json").write_text(json.dumps(BENCHMARK), encoding="utf-8")
     for name, count in (("earlier.txt", 1), ("metrics.txt", 3)):
         sides = ("request_prompt_tokens", "request_generation_tokens")
         lines = [

@@ -86,7 +86,13 @@ def proof(answer: Recommendation) -> str:
     """What was proven, and over how many candidates."""
     certificate = answer.certificate
     searched = f"{plural(certificate.candidates, 'candidate')}, {certificate.feasible_candidates:,} feasible"
-    return f"{answer.status.upper()}{_bound(certificate)}: {searched}; {certificate.solver}; {certificate.cross_check}."
+    how = f"{searched}; {certificate.solver}; {certificate.cross_check}."
+    proven = f"{answer.status.upper()}{_bound(certificate)}: {how}"
+    first, last = certificate.plans_proven + 1, len(answer.plans)
+    if certificate.plans_proven == 0 or first > last:
+        return proven
+    which = f"Plans {first} to {last} are" if first < last else f"Plan {first} is"
+    return f"{proven} {which} the best of one instance type each: cheaper mixes may lie between."
 
 
 def _bound(certificate: Certificate) -> str:

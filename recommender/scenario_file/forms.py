@@ -120,7 +120,7 @@ class SlaForm(Form):
     """The longest time to first token."""
     tpot_ms: Annotated[Decimal | None, Number("0", "100000000", "milliseconds", above=True)] = None
     """The longest time per output token, on average over requests."""
-    percentile: Annotated[Decimal | None, Number("1", "99.9", "a percentile")] = None
+    percentile: Annotated[Decimal | None, Number("0", "99.9", "a percentile", above=True)] = None
     """Of the requests that ttft_ms must hold for; absent: on average over requests."""
     output_tokens_per_s: Annotated[Decimal | None, Number("0", "1000000000", "tokens a second", above=True)] = None
     """Output tokens a second of all replicas together, at least."""

@@ -7,6 +7,7 @@ every replica; `capacity[column, setting]` is how many requests one instance ser
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -89,6 +90,18 @@ class Bought:
     cost: int
     gpus: int
     served: int
+
+
+def of_one_kind(problem: Problem, before: Sequence[Bought]) -> list[Bought]:
+    """The cheapest purchase of each single column that serves, best first; none that holds a column of one before."""
+    held = {column for bought in before for column, _ in bought.counts}
+    found = []
+    for column in sorted({c for group in problem.groups for c in group} - held):
+        most = int(problem.capacity[column].max(initial=0))
+        counts = {column: max(-(-problem.demand // most), problem.minimum[column])} if most else {}
+        if counts and problem.within_limits(counts):
+            found.append(listed(problem, counts))
+    return sorted(found, key=lambda bought: order(problem, bought))
 
 
 def listed(problem: Problem, counts: dict[int, int]) -> Bought:

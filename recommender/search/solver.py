@@ -3,7 +3,8 @@
 One integer per column (instances), one Boolean per setting (shown at it) and per group. A purchase is shown at the
 mildest setting that serves the demand. After each find one clause forbids the purchase and everything that contains it
 at the same or dearer rungs, so what is found next is again irreducible: whatever contains a cheaper purchase that
-already serves the demand could lose an instance. Rounds end at the first that is not proven.
+already serves the demand could lose an instance. Rounds end at the first that is not proven; what is then missing of
+the list are the cheapest purchases of one column each, which mixes may lie between.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import numpy as np
 from ortools.sat.python import cp_model
 
 from recommender.search.bounds import reachable
-from recommender.search.problem import Bought, Problem, listed, order
+from recommender.search.problem import Bought, Problem, listed, of_one_kind, order
 
 SEED = 20260901
 DETERMINISTIC_LIMIT = 4.0  # CP-SAT's own units, over all rounds; the same on every machine
@@ -53,6 +54,8 @@ def solve(problem: Problem, plans: int, limit: float = DETERMINISTIC_LIMIT, *, c
         if len(found) >= plans or not complete:
             break
     found.sort(key=lambda bought: order(problem, bought))
+    if not complete and found and not cost_only:
+        found += of_one_kind(problem, found)
     found = found[:plans]
     if not found:
         return Solution("infeasible" if complete else "unknown", (), 0, first_bound, spent)

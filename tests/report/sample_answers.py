@@ -13,11 +13,13 @@ from recommender.search.plan import (
     Certificate,
     LeftOut,
     Plan,
+    PlanSpeed,
     Purchase,
     Recommendation,
     Refusal,
     ReplicaGroup,
 )
+from recommender.speed.answer import Speed
 
 FIT = Fit(
     model="meta-llama/Llama-3.1-70B-Instruct",
@@ -81,6 +83,43 @@ PAIR = Purchase(
     assumed_size=False,
 )
 
+SPEED = Speed(
+    model=FIT.model,
+    gpu="H100-SXM",
+    weights="fp8",
+    engine="vllm",
+    gpus=2,
+    concurrency=50,
+    ttft_ms=1843.26,
+    tpot_ms=31.42,
+    output_tokens_per_s=1498.7,
+    requests_per_s=1.4636,
+    ttft_ms_interval=(1013.8, 3547.7),
+    tpot_ms_interval=(26.33, 36.85),
+    output_tokens_per_s_interval=(1300.2, 1811.5),
+    evidence="anchored",
+    queue_ms=0.0,
+    running=50.0,
+    prompt_share=0.41,
+    sources=("constants fitted on published measurements (docs/accuracy-speed.md)",),
+    warnings=(),
+)
+FULL_SPEED = replace(SPEED, concurrency=57, tpot_ms=33.1, output_tokens_per_s=1601.2, requests_per_s=1.5637)
+PLAN_SPEED = PlanSpeed(
+    ttft_ms=SPEED.ttft_ms,
+    ttft_ms_interval=SPEED.ttft_ms_interval,
+    tpot_ms=SPEED.tpot_ms,
+    tpot_ms_interval=SPEED.tpot_ms_interval,
+    output_tokens_per_s=SPEED.output_tokens_per_s,
+    output_tokens_per_s_interval=SPEED.output_tokens_per_s_interval,
+    requests_per_s=SPEED.requests_per_s,
+    evidence=SPEED.evidence,
+    full_concurrency=57,
+    full_output_tokens_per_s=FULL_SPEED.output_tokens_per_s,
+    full_requests_per_s=FULL_SPEED.requests_per_s,
+    prompt_share=SPEED.prompt_share,
+)
+
 REPLICA = ReplicaGroup(
     workload="sample",
     offer_index=0,
@@ -105,6 +144,8 @@ REPLICA = ReplicaGroup(
     launch="vllm serve example/Llama-3.1-70B-FP8 --tensor-parallel-size 2 --max-model-len 8192 --max-num-seqs 50 "
     "--kv-cache-dtype fp8",
     longest_max_model_len=9_488,
+    speed=SPEED,
+    full_speed=FULL_SPEED,
 )
 
 CHEAPEST = Plan(
@@ -118,6 +159,7 @@ CHEAPEST = Plan(
     offers=(PAIR,),
     replicas=(REPLICA,),
     warnings=("stock unknown: the catalog knows prices, not what is available today",),
+    speed=PLAN_SPEED,
 )
 
 FOUR = replace(PAIR, instance_type="n3-H100x4", gpus_per_instance=4, micro_usd_per_hour=9_160_000, also_in=())

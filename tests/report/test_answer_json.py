@@ -20,7 +20,7 @@ KEYS = (
 )
 PLAN_KEYS = (
     "rank usd_per_hour usd_per_month gpus replicas_total served_concurrency headroom quality_untouched adjustments "
-    "offers replicas warnings"
+    "offers replicas speed warnings"
 )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from decimal import Decimal
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,10 +12,14 @@ from price_list import ask, cells, cost, price_list, trace
 
 from recommender.answer import budget, ladder, recommend
 from recommender.check import check_plan
+from recommender.check_speed import prepared_alone
 from recommender.errors import InternalError
 from recommender.report.table import answer_page
-from recommender.scenario import Limits, Search
+from recommender.scenario import Limits, Scenario, Search, Sla
 from recommender.search.load import Arriving, load_of
+from recommender.search.speeds import target_of
+from recommender.speed.service import PredictedService
+from recommender.speed.slo import worst_seen
 from recommender.workload.poisson import poisson_quantile
 from recommender.workload.rate import Rate
 from recommender.workload.service import ASSUMED_STEP_TIME, Service
@@ -154,3 +159,50 @@ def test_the_ladder_of_a_rate_counts_in_rates() -> None:
     assert not climbed.steps[0].feasible
     assert "requests a second" in climbed.steps[0].short
     assert any(step.feasible for step in climbed.steps if step.rung == 4)
+
+
+def predicted(per_s: float, **changed: Any) -> Scenario:
+    """Conversations at a rate, their latencies by the speed model."""
+    return ask(CONVERSATIONS, None, rate=Rate(per_s, peak_factor=1.0), speed="model", **changed)
+
+
+def test_latencies_at_a_rate_are_predicted_for_each_engine() -> None:
+    """What a replica is given, it answers on the pessimistic side with its mean in flight; Little's law closes."""
+    asked = predicted(20.0)
+    answer = recommend(asked, CATALOG)
+    for group in answer.plans[0].replicas:
+        surely = PredictedService(prepared_alone(group, asked, CATALOG, ()), 0.9)
+        mean = (group.mean_in_flight or 0) / group.dp
+        assert surely.rate_per_s(mean) == pytest.approx((group.rate_per_s or 0) / group.dp, rel=1e-6)
+        assert group.max_num_seqs >= poisson_quantile(mean, 0.01)
+        assert group.speed is not None
+        assert group.speed.requests_per_s >= (group.rate_per_s or 0)  # in the middle it answers more
+    assert answer.sizing
+    assert answer.sizing.rate
+    assert answer.sizing.rate.step_time is None
+    assert "by the speed model" in answer_page(answer)
+
+
+def test_a_higher_predicted_rate_never_costs_less() -> None:
+    costs = [cost(recommend(predicted(rate), CATALOG)) for rate in (0.01, 1.0, 10.0, 40.0, 200.0)]
+    assert costs == sorted(costs)
+    assert costs[0] < costs[-1]
+
+
+def test_limits_on_speed_hold_at_a_rate_with_all_places_taken() -> None:
+    asked = predicted(20.0, sla=Sla(tpot_ms=Decimal(25)))
+    plan = recommend(asked, CATALOG).plans[0]
+    assert cost(recommend(predicted(20.0), CATALOG)) <= (plan.micro_usd_per_hour or 0)
+    for group in plan.replicas:
+        prepared = prepared_alone(group, asked, CATALOG, ())
+        taken = np.array([group.max_num_seqs * group.dp])
+        assert worst_seen(prepared, target_of(asked), taken).tpot_ms[0] <= 25
+
+
+def test_cards_of_unknown_speed_answer_no_rate() -> None:
+    gpus = tuple(replace(gpu, bandwidth_bytes_per_s=None) if gpu.name == "L40S" else gpu for gpu in CATALOG.gpus)
+    blind = replace(CATALOG, gpus=gpus)
+    answer = recommend(predicted(2.0), blind)
+    assert all(group.gpu != "L40S" for plan in answer.plans for group in plan.replicas)
+    refused = next(refusal for refusal in answer.refusals if refusal.gpu == "L40S")
+    assert "not known" in refused.reason
