@@ -11,6 +11,7 @@ from recommender.search.asked import Asked
 from recommender.search.candidates import STARTS, Row
 from recommender.search.layouts import Layout
 from recommender.search.plans import Question, replica_of
+from recommender.search.prefill import prefill_tokens_per_s
 from recommender.search.rung_one import LengthRung, length_rung
 from recommender.search.terms import EVALUATE, Terms
 
@@ -129,8 +130,15 @@ class _Rungs:
             if not same or terms.max_model_len != self.shortest or tokens is None or tokens >= default:
                 continue
             row = next(row for row in self._rows(terms) if row.layout.tp == tp)
-            cost = f"prompts are read {tokens:,} tokens a step: slower prefill"
+            cost = f"prompts are read {tokens:,} tokens a step: {self._slower(row, default, tokens)}"
             yield self._step(1, "max_num_batched_tokens", f"{default} -> {tokens}", row, 1, cost)
+
+    def _slower(self, row: Row, default: int, tokens: int) -> str:
+        """What smaller steps cost in the speed of reading prompts."""
+        before, after = (prefill_tokens_per_s(self.question, row, each) for each in (default, tokens))
+        if before is None or after is None:
+            return "slower prefill, by how much is not modelled here"
+        return f"about {before:,.0f} -> {after:,.0f} prompt tokens a second"
 
     def _precision(self, tp: int, base: Terms) -> Iterator[Step]:
         """Rungs 2 and 3 on the same GPUs: KV dtype, then ever smaller weights."""

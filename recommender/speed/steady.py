@@ -44,7 +44,7 @@ def steady_state(rows: Candidates, costs: Costs) -> Steady:
     stages = rows.pp.astype(np.float64)
     output = np.maximum(rows.output_tokens, 1.0)
     waited, felt = _prompts(costs, load, stages)
-    own = np.maximum(costs.prompt_s, costs.weights_s + costs.experts_s) + costs.overhead_s * costs.chunks
+    own = prefill_s(costs)
     busy = 1 - np.exp(-(load - 1) * costs.chunks / output)
     decoding = load
     for _ in range(PASSES):
@@ -65,6 +65,12 @@ def steady_state(rows: Candidates, costs: Costs) -> Steady:
         decoding=decoding,
         running=running,
     )
+
+
+def prefill_s(costs: Costs) -> Float:
+    """Seconds of one prompt read by itself: never less than a look at all weights, and each chunk is a step."""
+    own: Float = np.maximum(costs.prompt_s, costs.weights_s + costs.experts_s) + costs.overhead_s * costs.chunks
+    return own
 
 
 def _microbatch(decoding: Float, stages: Float) -> Float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import re
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
@@ -248,6 +249,12 @@ def test_the_ladder_shows_what_fewer_batched_tokens_free() -> None:
     assert (default.rung, fewer.rung) == (0, 1)
     per_request = [step.memory.bytes_per_block * step.memory.request_blocks for step in (default, fewer)]  # type: ignore[operator]
     assert per_request == pytest.approx([19.30e9, 13.26e9], rel=0.001)
+    found = re.search(r"about ([\d,]+) -> ([\d,]+) prompt tokens a second", fewer.cost)
+    assert found is not None
+    before, after = (int(number.replace(",", "")) for number in found.groups())
+    assert (
+        0.9 * before < after < before
+    )  # a chunk of 2,048 tokens still fills the GPU: only its overhead is paid oftener
 
 
 def test_the_ladder_starts_where_the_model_starts() -> None:
