@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from recommender.catalog.catalog import Catalog
-from recommender.errors import Fault, InputError
+from recommender.errors import Fault, InputError, NotModelledError
 from recommender.memory.capacity import Capacity, Reason, ReplicaColumns, Setting
 from recommender.scenario import Scenario
 from recommender.search.load import paced_by_model
@@ -20,6 +20,8 @@ from recommender.speed.replicas import candidates_of, modelled
 from recommender.speed.service import PredictedService, rates_per_s
 from recommender.speed.slo import Seen, Target, largest_concurrency, worst_seen
 from recommender.workload.lengths import mean_tokens
+
+WITHOUT_SPEED = "no limits on speed, and at a rate request_s, sizing.step_ms or speed: ignore"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +48,10 @@ class Speeds:
 
     def prepared(self, setting: Setting, columns: ReplicaColumns, held: Capacity) -> Prepared:
         """Rows that hold a request, on cards whose speed is modelled, ready for any load."""
-        rows = candidates_of(setting, columns, held, self.prompt_tokens, self.output_tokens)
+        try:
+            rows = candidates_of(setting, columns, held, self.prompt_tokens, self.output_tokens)
+        except NotModelledError as error:
+            raise NotModelledError(Fault(error.faults[0].what, key="speed", expected=WITHOUT_SPEED)) from None
         return prepare(rows, self.knowledge)
 
     def rates_per_s(self, prepared: Prepared, in_flight: Float) -> Float:
