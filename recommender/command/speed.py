@@ -13,9 +13,9 @@ from recommender.errors import Fault, InputError
 from recommender.report.forecast import forecast_page
 from recommender.report.forecast_record import forecast_csv, forecast_json
 from recommender.speed.benchmarked import benchmarked
-from recommender.speed.forecast import Api, Forecast, check_fits, forecast
+from recommender.speed.forecast import Api, Forecast, forecast
 from recommender.speed.price import STATED, Hosts, Price, cheapest_price, named_price
-from recommender.speed.setup import MOST_REQUESTS, MOST_TOKENS, Load, Setup, look_up
+from recommender.speed.setup import MOST_REQUESTS, MOST_TOKENS, Setup, look_up
 from recommender.units import micro_usd, parse_decimal, parse_tokens
 
 _SETUP = ("tp", "pp", "ep", "dp", "replicas", "weights", "kv_dtype", "engine", "engine_version")
@@ -39,7 +39,6 @@ def forecast_of(asked: Mapping[str, Any], overlays: tuple[str, ...]) -> Forecast
     catalog = load_catalog(overlays)
     try:
         found = look_up(setup, catalog)
-        check_fits(setup, found, Load(prompts, outputs, 1))
         hosts = Hosts(found.gpu.name, setup.tp * setup.pp * found.dp, setup.replicas)
         price = _price(hosts, catalog, stated, asked["offer"])
         measured = benchmarked(asked["benchmark"], setup, catalog) if asked["benchmark"] else None

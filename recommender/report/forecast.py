@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Sequence
 
+from recommender.report.figures import figure
 from recommender.report.forecast_cost import cost_block, price_line
 from recommender.report.grid import grid, page, paragraph
 from recommender.speed.benchmarked import Benchmark, Benchmarked
 from recommender.speed.forecast import Forecast, Point
-from recommender.units import plural
+from recommender.units import ceil_div, plural
 from recommender.workload.plot import bar
 
 EVIDENCE = {
@@ -30,24 +30,15 @@ def forecast_page(found: Forecast) -> str:
     return page(
         [
             _head(found, found.points[0] if one else None),
+            [line for warning in found.warnings for line in paragraph(f"warning: {warning}", "- ")],
             *([_load_block(found.points[0])] if one else [_table(found), _plot(found.points)]),
             _evidence(found, one=one),
             paragraph(price_line(found)),
             cost_block(found),
             _benchmarks(found.benchmarked),
-            [line for warning in found.warnings for line in paragraph(f"warning: {warning}", "- ")],
             ["Sources:", *(line for source in found.sources for line in paragraph(source, "- "))],
         ]
     )
-
-
-def figure(value: float, digits: int) -> str:
-    """A number to so many digits, never with an exponent: `1,400`, `12.3`, `0.84`."""
-    if value == 0:
-        return "0"
-    places = digits - 1 - math.floor(math.log10(abs(value)))
-    rounded = round(value, places)
-    return f"{rounded:,.{max(places, 0)}f}"
 
 
 def _band(value: float, interval: tuple[float, float], digits: int) -> str:
@@ -74,8 +65,9 @@ def _head(found: Forecast, one: Point | None) -> list[str]:
 def _holds(found: Forecast) -> str:
     together = "All replicas together hold" if found.setup.replicas > 1 else "It holds"
     room = f"{together} about {plural(found.holds, 'request')} at once"
-    per_replica = max(found.holds // found.setup.replicas, 1)
-    return f"{room} (with max-num-seqs {per_replica:,} or more); others queue."
+    per_engine = ceil_div(found.holds, found.setup.replicas * found.setup.dp)
+    limit = f" (with max-num-seqs {per_engine:,} or more)" if found.setup.engine == "vllm" else ""
+    return f"{room}{limit}; others queue."
 
 
 def _load_block(point: Point) -> list[str]:

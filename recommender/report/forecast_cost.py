@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from decimal import ROUND_HALF_UP, Decimal
 
+from recommender.report.figures import figure
 from recommender.report.grid import grid, paragraph
 from recommender.report.words import per_hour_and_month
 from recommender.speed.forecast import Forecast, Point
@@ -37,7 +38,7 @@ def cost_block(found: Forecast) -> list[str]:
     asked = [point for point in found.points if found.asked and point.speed.concurrency != found.holds]
     labelled = [(f"{point.speed.concurrency:,.0f} at once", point) for point in asked]
     labelled.append((f"{found.holds:,} at once, saturated", found.saturated))
-    head = ("$ per million tokens", "input", "output", "blended", "blended, 80 %", "all on output")
+    head = ("$ per million tokens", "TPOT ms", "input", "output", "blended", "blended, 80 %", "all on output")
     lines = grid(head, [_cost_row(label, point) for label, point in labelled])
     how = (
         "Input and output share the price by the time the GPUs spend on prompts and on decoding; blended spreads it "
@@ -49,10 +50,11 @@ def cost_block(found: Forecast) -> list[str]:
 def _cost_row(label: str, point: Point) -> tuple[str, ...]:
     cost, interval = point.cost, point.blended_interval
     if cost is None or interval is None:
-        return label, *("unknown",) * 5
+        return label, *("unknown",) * 6
     low, high = map(_cents, interval)
     return (
         label,
+        figure(point.speed.tpot_ms, 3),
         *map(_cents, (cost.input, cost.output, cost.blended)),
         f"{low}-{high}",
         _cents(cost.output_alone),

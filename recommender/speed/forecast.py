@@ -82,7 +82,8 @@ def forecast(
     Raises InputError for what cannot be, NotModelledError for what is not modelled.
     """
     found, load = look_up(setup, catalog), Load(prompt_tokens, output_tokens, 1)
-    check_fits(setup, found, load)
+    _check_experts(setup, found)
+    _check_fits(setup, found, load)
     anchors = (measured.anchor,) if measured else ()
     prepared, _ = prepared_for(setup, found, load, anchors)
     holds = min(int(prepared.rows.sequences[0]) * setup.replicas, MOST_REQUESTS)
@@ -100,26 +101,31 @@ def forecast(
         price=price,
         api=api,
         benchmarked=measured,
-        warnings=tuple(dict.fromkeys((*largest.warnings, *_warnings(price, measured)))),
+        warnings=tuple(dict.fromkeys((*largest.warnings, *_warnings(output_tokens, price, measured)))),
         sources=tuple(dict.fromkeys((*largest.sources, *_sources(price)))),
     )
 
 
-def check_fits(setup: Setup, found: Found, load: Load) -> None:
+def _check_fits(setup: Setup, found: Found, load: Load) -> None:
     """Raise InputError where the weights do not fit, with the smallest tensor parallel size at which they would."""
-    if setup.ep not in (1, setup.tp * found.dp):
-        expected = f"1, or tp x dp, here {setup.tp * found.dp}"
-        raise InputError(
-            Fault(f"{setup.ep} does not spread over {setup.tp * found.dp} GPUs", key="ep", expected=expected)
-        )
     if _has_room(setup, found, load):
         return
     gpus = setup.tp * setup.pp * found.dp
-    larger = (tp for tp in _TPS if tp > setup.tp and found.model.heads % tp == 0)
+    larger = (tp for tp in _TPS if tp > setup.tp and found.model.heads % tp == 0 and setup.ep == 1)
     least = next((tp for tp in larger if _has_room(replace(setup, tp=tp), found, load)), None)
     what = f"{found.model.id} in {found.weights} does not fit {gpus} x {found.gpu.name}"
     expected = f"at least {least}" if least else "more memory: other GPUs, or weights of fewer bits"
     raise InputError(Fault(what, key="tp", expected=expected))
+
+
+def _check_experts(setup: Setup, found: Found) -> None:
+    """Raise InputError where experts cannot be spread as asked."""
+    if setup.ep > 1 and not found.model.experts:
+        raise InputError(Fault(f"{found.model.id} has no experts to spread", key="ep", expected="1"))
+    together = setup.tp * found.dp
+    if setup.ep not in (1, together):
+        what = f"experts are spread over all {together} GPUs of a stage, or over none"
+        raise InputError(Fault(f"{setup.ep} cannot be: {what}", key="ep", expected=f"1 or {together}"))
 
 
 def _has_room(setup: Setup, found: Found, load: Load) -> bool:
@@ -147,8 +153,9 @@ def _point(speed: Speed, load: Load, price: Price | None, api: Api | None) -> Po
     )
 
 
-def _warnings(price: Price | None, measured: Benchmarked | None) -> list[str]:
-    found = list[str]()
+def _warnings(output_tokens: int, price: Price | None, measured: Benchmarked | None) -> list[str]:
+    """What to know about the request, the benchmarks and the price."""
+    found = ["one output token: there is no time per output token, disregard it"] if output_tokens == 1 else []
     if measured is not None:
         found += [warning for each in measured.benchmarks for warning in each.warnings]
     if price is not None and price.offer is not None:
