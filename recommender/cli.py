@@ -123,12 +123,12 @@ def ladder(
 def fit(
     model: Annotated[str, typer.Option(metavar="NAME", help="Catalog name, folder, config.json or hf://owner/name.")],
     gpu: Annotated[str, typer.Option(metavar="NAME", help="As in `recommender gpus`.")],
-    tp: Annotated[int, typer.Option(parser=opt.SIZE, metavar="N", help="Tensor-parallel size.")] = 1,
-    pp: Annotated[int, typer.Option(parser=opt.SIZE, metavar="N", help="Pipeline-parallel size.")] = 1,
-    dp: Annotated[int, typer.Option(parser=opt.SIZE, metavar="N", help="Data-parallel size.")] = 1,
-    ep: Annotated[int, typer.Option(parser=opt.SIZE, metavar="N", help="Expert-parallel size: 1, or tp x dp.")] = 1,
-    weights: Annotated[str | None, typer.Option(metavar="DTYPE", help="Absent: the model's own.")] = None,
-    kv_dtype: Annotated[str, typer.Option(metavar="DTYPE", help="auto or fp8.")] = "auto",
+    tp: opt.Tp = 1,
+    pp: opt.Pp = 1,
+    dp: opt.Dp = 1,
+    ep: opt.Ep = 1,
+    weights: opt.Weights = None,
+    kv_dtype: opt.KvDtype = "auto",
     max_model_len: Annotated[str | None, typer.Option(metavar="TOKENS", help="Such as 8192 or 8K.")] = None,
     max_num_seqs: Annotated[int | None, typer.Option(parser=opt.COUNT, metavar="N", help="Requests at once.")] = None,
     max_num_batched_tokens: Annotated[
@@ -157,6 +157,45 @@ def fit(
     found = fit_replica_of(asked, tuple(catalog or ()))
     emit(show_fit(found, written.value), output)
     raise typer.Exit(0 if found.starts else 1)
+
+
+@app.command()
+@guarded
+def speed(
+    model: Annotated[
+        str, typer.Argument(metavar="MODEL", help="Catalog name, folder, config.json or hf://owner/name.")
+    ],
+    gpu: Annotated[str, typer.Argument(metavar="GPU", help="As in `recommender gpus`.")],
+    isl: Annotated[str, typer.Option(metavar="TOKENS", help="Prompt tokens of a request, such as 1024 or 8K.")],
+    osl: Annotated[str, typer.Option(metavar="TOKENS", help="Output tokens of a request.")],
+    concurrency: opt.Loads = None,
+    tp: opt.Tp = 1,
+    pp: opt.Pp = 1,
+    dp: opt.Dp = 1,
+    ep: opt.Ep = 1,
+    replicas: opt.Replicas = 1,
+    weights: opt.Weights = None,
+    kv_dtype: opt.KvDtype = "auto",
+    engine: Annotated[str, typer.Option(metavar="NAME", help="vllm, sglang or tensorrt-llm.")] = "vllm",
+    engine_version: Annotated[
+        str | None, typer.Option(metavar="VERSION", help="Absent: as old as those that were measured.")
+    ] = None,
+    benchmark: opt.Benchmarks = None,
+    usd_per_hour: opt.HourlyPrice = None,
+    offer: opt.OfferName = None,
+    api_usd_per_million_input: opt.ApiInput = None,
+    api_usd_per_million_output: opt.ApiOutput = None,
+    catalog: opt.Overlays = None,
+    written: opt.Written = opt.Format.table,
+    output: opt.Output = None,
+) -> None:
+    """How fast one configuration serves, and what its tokens cost. With an error band; over a curve, or at a load."""
+    asked: dict[str, Any] = {
+        key: value for key, value in locals().items() if key not in ("catalog", "written", "output")
+    }
+    from recommender.command.speed import forecast_of, show_forecast
+
+    emit(show_forecast(forecast_of(asked, tuple(catalog or ())), written.value), output)
 
 
 @app.command()

@@ -59,6 +59,12 @@ Overlays = Annotated[
     list[str] | None, typer.Option("--catalog", metavar="FILE", help="A catalog overlay; may be given again.")
 ]
 Contains = Annotated[str, typer.Argument(metavar="TEXT", help="Only rows whose names contain all these words.")]
+Tp = Annotated[int, typer.Option(parser=SIZE, metavar="N", help="Tensor-parallel size.")]
+Pp = Annotated[int, typer.Option(parser=SIZE, metavar="N", help="Pipeline-parallel size.")]
+Dp = Annotated[int, typer.Option(parser=SIZE, metavar="N", help="Data-parallel size.")]
+Ep = Annotated[int, typer.Option(parser=SIZE, metavar="N", help="Expert-parallel size: 1, or tp x dp.")]
+Weights = Annotated[str | None, typer.Option(metavar="DTYPE", help="Absent: the model's own.")]
+KvDtype = Annotated[str, typer.Option(metavar="DTYPE", help="auto or fp8.")]
 
 Partial = Annotated[bool, typer.Option("--partial", help="Answer even where words are not understood, and list them.")]
 Utilization = Annotated[
@@ -80,3 +86,19 @@ InFlight = Annotated[int | None, typer.Option(parser=COUNT, metavar="N", help="A
 Epsilon = Annotated[
     float, typer.Option(parser=share, metavar="SHARE", help="Share of the engine's steps that may need more.")
 ]
+Loads = Annotated[
+    str | None, typer.Option(metavar="N", help="Requests in flight, or a list such as 1,8,64. Absent: a curve.")
+]
+Replicas = Annotated[int, typer.Option(parser=SIZE, metavar="N", help="Equal replicas that share the requests.")]
+Benchmarks = Annotated[
+    list[Path] | None,
+    typer.Option(metavar="FILE", help="Your own run of this very set-up; may be given again."),
+]
+HourlyPrice = Annotated[
+    str | None, typer.Option(metavar="USD", help="What all its GPUs cost an hour. Absent: the cheapest offer.")
+]
+OfferName = Annotated[str | None, typer.Option(metavar="PROVIDER/INSTANCE", help="Priced as this offer.")]
+ApiInput = Annotated[
+    str | None, typer.Option(metavar="USD", help="A hosted API's price of prompt tokens, to compare with.")
+]
+ApiOutput = Annotated[str | None, typer.Option(metavar="USD", help="The same of output tokens.")]

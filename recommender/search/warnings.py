@@ -53,14 +53,18 @@ def _price(purchase: Purchase, medians: Mapping[str, int], as_of: date | None, s
 def doubts_of(
     scenario: Scenario, gpu: str, gpus: int, price: int | None, priced_on: date, medians: Mapping[str, int]
 ) -> tuple[str, ...]:
-    """What speaks against a price, in a few words each: its age, or that it is far below what others ask."""
+    """What speaks against the price of a purchase, in a few words each."""
     if price is None:
         return ()
-    found, median = [], medians.get(gpu)
-    if _too_old(priced_on, scenario.as_of, scenario):
-        found.append(f"{plural(_age_days(priced_on, scenario.as_of), 'day')} old")
-    if median and 2 * price < median * gpus:
-        found.append(f"{price / gpus / median:.1f} x the median price")
+    age_days = _age_days(priced_on, scenario.as_of)
+    return price_doubts(price / gpus, medians.get(gpu), age_days, scenario.search.max_price_age_days)
+
+
+def price_doubts(price: float, median: int | None, age_days: int, most_days: int) -> tuple[str, ...]:
+    """What speaks against a price of one GPU, in a few words each: its age, or that it is far below the median."""
+    found = [f"{plural(age_days, 'day')} old"] if age_days > most_days else []
+    if median and 2 * price < median:
+        found.append(f"{price / median:.1f} x the median price")
     return tuple(found)
 
 

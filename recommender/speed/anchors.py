@@ -29,7 +29,10 @@ FARTHEST = math.log(4)
 
 @dataclass(frozen=True, slots=True)
 class Anchor:
-    """Mean logarithm of measured over predicted in the runs of one group; TTFT None where none was usable."""
+    """Mean logarithm of measured over predicted in the runs of one group; TTFT None where none was usable.
+
+    `based_on` is what was published of the group before: a run of one's own corrects that, not the bare constants.
+    """
 
     gpu: str
     model: str
@@ -39,11 +42,30 @@ class Anchor:
     ttft_log: float | None
     runs: int
     source: str
+    based_on: Anchor | None = None
 
     @property
     def key(self) -> Key:
         """What it applies to."""
         return self.gpu, self.model, self.engine, self.weights
+
+    @property
+    def tpot_level(self) -> float:
+        """Logarithm of what times per output token are multiplied by."""
+        before = self.based_on.tpot_level if self.based_on else 0.0
+        return before + (self.tpot_log - before) * self.runs / (self.runs + TPOT_NOISE)
+
+    @property
+    def ttft_level(self) -> float:
+        """Logarithm of what times to the first token are multiplied by."""
+        before = self.based_on.ttft_level if self.based_on else 0.0
+        measured = before if self.ttft_log is None else self.ttft_log
+        return before + (measured - before) * self.runs / (self.runs + TTFT_NOISE)
+
+    @property
+    def all_runs(self) -> int:
+        """Runs of the group, published ones and one's own."""
+        return self.runs + (self.based_on.all_runs if self.based_on else 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,15 +90,11 @@ def factors_of(rows: Candidates, anchors: Mapping[Key, Anchor]) -> Factors:
             for e, engine in enumerate(rows.engines):
                 anchor = anchors.get((gpu.name, shape.model, engine, shape.weights))
                 if anchor is not None:
-                    tpot[g, s, e] = _factor(anchor.tpot_log, anchor.runs, TPOT_NOISE)
-                    ttft[g, s, e] = _factor(anchor.ttft_log or 0.0, anchor.runs, TTFT_NOISE)
-                    runs[g, s, e] = anchor.runs
+                    tpot[g, s, e] = math.exp(anchor.tpot_level)
+                    ttft[g, s, e] = math.exp(anchor.ttft_level)
+                    runs[g, s, e] = anchor.all_runs
     at = (rows.gpu, rows.shape, rows.engine)
     return Factors(tpot[at], ttft[at], runs[at])
-
-
-def _factor(mean_log: float, runs: int, noise: float) -> float:
-    return math.exp(mean_log * runs / (runs + noise))
 
 
 def apply(steady: Steady, factors: Factors, rows: Candidates) -> Steady:

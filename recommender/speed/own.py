@@ -10,7 +10,7 @@ import numpy as np
 
 from recommender.catalog.catalog import Catalog
 from recommender.errors import Fault, InputError
-from recommender.speed.anchors import FARTHEST, Anchor
+from recommender.speed.anchors import FARTHEST, Anchor, shipped_anchors
 from recommender.speed.benchmarks.read import read_runs
 from recommender.speed.benchmarks.run import Run
 from recommender.speed.build import columns
@@ -18,6 +18,8 @@ from recommender.speed.constants import Constants, shipped_constants
 from recommender.speed.setup import Found, Load, Setup, look_up, row_of
 from recommender.speed.steady import Steady, steady_state
 from recommender.speed.step import costs_of
+
+_NAME_SHOWN = 80
 
 
 def read_anchor(path: Path, setup: Setup, catalog: Catalog) -> tuple[Anchor, tuple[str, ...]]:
@@ -31,16 +33,20 @@ def read_anchor(path: Path, setup: Setup, catalog: Catalog) -> tuple[Anchor, tup
 def anchor_of(
     runs: Iterable[Run], setup: Setup, catalog: Catalog, file: str, constants: Constants | None = None
 ) -> tuple[Anchor, tuple[str, ...]]:
-    """The anchor of runs on one setup, and their warnings."""
+    """The anchor of runs on one setup, and their warnings.
+
+    It corrects what was published of its group, where the constants are the shipped ones.
+    """
     found = look_up(setup, catalog)
     ratios, warnings = [], []
     for run in runs:
-        _check_model(run, found, catalog, file)
-        if run.model is None:
-            warnings.append(f"{file} does not name its model: {found.model.id} is taken to be meant")
+        warnings += _model_warnings(run, found, catalog, file)
         warnings += [f"{run.source}: {warning}" for warning in run.warnings]
         ratios.append(_ratios(run, setup, found, constants or shipped_constants(), file))
+    if not ratios:
+        raise InputError(Fault("holds no run", file))
     ttfts = [ttft for _, ttft in ratios if ttft is not None]
+    known = shipped_anchors() if constants is None else {}
     return (
         Anchor(
             gpu=found.gpu.name,
@@ -51,6 +57,7 @@ def anchor_of(
             ttft_log=float(np.mean(ttfts)) if ttfts else None,
             runs=len(ratios),
             source=file,
+            based_on=known.get((found.gpu.name, found.model.id, setup.engine, found.weights)),
         ),
         tuple(dict.fromkeys(warnings)),
     )
@@ -78,14 +85,19 @@ def _predicted(run: Run, setup: Setup, found: Found, constants: Constants) -> St
     return steady_state(rows, costs_of(rows, constants, work))
 
 
-def _check_model(run: Run, found: Found, catalog: Catalog, file: str) -> None:
-    """Refuse a run whose recorded model is a known one, and another than the setup's."""
+def _model_warnings(run: Run, found: Found, catalog: Catalog, file: str) -> list[str]:
+    """What to warn of about the model a run names. Raises InputError where it is a known one, and not the setup's."""
     if run.model is None:
-        return
+        return [f"{file} does not name its model: {found.model.id} is taken to be meant"]
     try:
-        recorded = catalog.resolve(run.model).model.id
-    except InputError:
-        return  # a path, or a name of one's own: nothing to compare
-    if recorded != found.model.id:
-        what = f"was measured with {run.model}, not {found.model.id}"
-        raise InputError(Fault(what, file, key="model", expected="a run of the model that is asked for"))
+        recorded = catalog.resolve(run.model)
+    except InputError:  # a path, or a name of one's own: nothing to compare
+        return [f"{file} names its model {run.model[:_NAME_SHOWN]!r}: {found.model.id} is taken to be meant"]
+    given = recorded.checkpoint.weights if recorded.checkpoint else None
+    if recorded.model.id != found.model.id:
+        what, wanted = f"was measured with {run.model}, not {found.model.id}", "a run of the model that is asked for"
+    elif given is not None and given != found.weights:
+        what, wanted = f"was measured with {run.model} ({given} weights)", f"{found.weights} weights, as asked for"
+    else:
+        return []
+    raise InputError(Fault(what, file, key="model", expected=wanted))

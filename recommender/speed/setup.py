@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from recommender.catalog.catalog import Catalog
 from recommender.catalog.gpus import Gpu
@@ -74,6 +74,8 @@ def look_up(setup: Setup, catalog: Catalog) -> Found:
         stored = stored_as(model, weights, checkpoint)
     else:
         checkpoint, stored = stored_in(catalog, model, weights)
+    if checkpoint is not None and checkpoint.kv_declared is not None:
+        model = replace(model, kv_declared=checkpoint.kv_declared)  # what `auto` follows
     dp = implied_dp(setup.tp, setup.pp, setup.ep, setup.dp)
     return Found(model, catalog.gpu(setup.gpu), weights, checkpoint, stored, dp)
 

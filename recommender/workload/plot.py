@@ -40,9 +40,13 @@ def _range(octave: int) -> str:
 
 
 def _bar(share: float, largest: float) -> str:
-    eighths = round(8 * _BAR * share / largest)
+    percent = f"{100 * share:3.0f}%" if share >= 0.005 or share == 0 else " <1%"
+    return f"{percent if share else '    '} {bar(share / largest, _BAR):<{_BAR}}"
+
+
+def bar(share: float, width: int) -> str:
+    """A bar as long as a share, 0 to 1, of so many columns: exact to an eighth of one, and seen wherever above 0."""
+    eighths = round(8 * width * share)
     if share > 0:
         eighths = max(eighths, 1)
-    bar = _BLOCKS[8] * (eighths // 8) + (_BLOCKS[eighths % 8] if eighths % 8 else "")
-    percent = f"{100 * share:3.0f}%" if share >= 0.005 or share == 0 else " <1%"
-    return f"{percent if share else '    '} {bar:<{_BAR}}"
+    return _BLOCKS[8] * (eighths // 8) + (_BLOCKS[eighths % 8] if eighths % 8 else "")

@@ -81,6 +81,24 @@ def test_the_page_reports_what_must_hold() -> None:
     assert float(regret[1]) <= 5
 
 
+def test_the_pages_for_readers_quote_these_figures() -> None:
+    """docs/speed.md and the README say what the accuracy page says, in whole per cent."""
+    text = accuracy.PAGE.read_text(encoding="utf-8")
+    tpot, ttft, rate = (tuple(map(float, found)) for found in FIGURES.findall(text)[:3])
+    one, three = (re.findall(rf"\| {runs} \| ([\d.]+) % \| \d+ % \| (\d+) % \|", text)[0] for runs in (1, 3))
+    families = re.findall(r"time per output token \| [\d,]+ \| [\d.]+ % \| \d+ % \| (\d+) % \|", text)[0]
+    speed = (accuracy.ROOT / "docs" / "speed.md").read_text(encoding="utf-8")
+    for said in (
+        f"err by {tpot[0]:.0f} and {rate[0]:.0f} % at the median",
+        f"half of them lie beyond {ttft[0]:.0f} %",
+        f"falls from {tpot[0]:.0f} to {one[0]} %",
+    ):
+        assert said in " ".join(speed.split())
+    shares = re.findall(r"\| (\d+) % \|\n", speed.split("## Classes of evidence")[1].split("##")[0])
+    assert shares == [three[1], one[1], f"{tpot[2]:.0f}", families]
+    assert f"within {tpot[0]:.0f} % at the" in (accuracy.ROOT / "README.md").read_text(encoding="utf-8")
+
+
 def test_the_page_counts_the_rows(measured: tuple[Measurement, ...]) -> None:
     text = accuracy.PAGE.read_text(encoding="utf-8")
     assert f"{len(measured):,} published runs" in text
@@ -100,13 +118,23 @@ def test_calibrating_again_gives_the_shipped_data(
     catalog: Catalog, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     if "slow" not in request.config.getoption("-m"):
-        pytest.skip("half a minute: asked for with -m slow")
+        pytest.skip("two minutes: asked for with -m slow")
     found = calibrate(accuracy.MEASUREMENTS, catalog)
+    again, shipped = accuracy.page(found), accuracy.PAGE.read_text(encoding="utf-8")
+    assert NUMBER.sub("", again) == NUMBER.sub("", shipped)
+    assert _floats(again) == pytest.approx(_floats(shipped), rel=0.03, abs=1)
     write_data(found, tmp_path)
     for name in ("constants.csv", "anchors.csv", "bands.csv", "covered.csv"):
-        again, shipped = (_numbers(folder / name) for folder in (tmp_path, DATA))
-        assert again.keys() == shipped.keys()
-        assert [again[key] for key in shipped] == pytest.approx(list(shipped.values()), rel=0.02)
+        written, kept = (_numbers(folder / name) for folder in (tmp_path, DATA))
+        assert written.keys() == kept.keys()
+        assert [written[key] for key in kept] == pytest.approx(list(kept.values()), rel=0.02)
+
+
+NUMBER = re.compile(r"\d[\d,]*(?:\.\d+)?")
+
+
+def _floats(text: str) -> list[float]:
+    return [float(number.replace(",", "")) for number in NUMBER.findall(text)]
 
 
 def _numbers(path: Path) -> dict[tuple[str, ...], float]:

@@ -70,8 +70,8 @@ class Report:
         return math.nan
 
     def agree(self, key: str, stated: float, computed: float, tolerance: float, how: str) -> None:
-        """Note where two figures that must agree do not."""
-        if abs(stated - computed) > tolerance * max(stated, computed):
+        """Note where two figures that must agree do not, or where one is beyond all numbers."""
+        if not abs(stated - computed) <= tolerance * max(stated, computed) < math.inf:
             self.fault(key, f"{stated:.6g} contradicts {how}, {computed:.6g}")
 
     def done(self) -> None:
