@@ -15,6 +15,7 @@ from recommender.workload.service import ASSUMED_STEP_TIME
 if TYPE_CHECKING:
     from recommender.memory.calibration import Calibration
     from recommender.speed.benchmarks.run import Run
+    from recommender.speed.cost import Api
     from recommender.speed.setup import Setup
     from recommender.workload.prefix import SharedPrefix
     from recommender.workload.rate import Rate
@@ -162,6 +163,7 @@ class Scenario:
     calibration: Calibration | None = None
     speed: str = "ignore"  # model: speed limits, and a rate's latencies, follow the speed model
     anchors: tuple[OwnRuns, ...] = ()
+    hosted_api: Api | None = None
     as_of: date | None = None
     group_by: str | None = None  # gpu | provider | region
     catalog_overlays: tuple[str, ...] = ()

@@ -12,6 +12,7 @@ from recommender.catalog.offers import MARKETS, Offer
 from recommender.errors import Fault, InputError
 from recommender.report import csv_, json_
 from recommender.report.grid import grid, page, paragraph
+from recommender.report.record import plain
 from recommender.report.words import hourly
 from recommender.units import GB, GIB, micro_usd, usd
 
@@ -53,7 +54,7 @@ _MODEL_FIGURES = ("parameters", "native", "max_model_len", "layers", "kv_heads",
 
 
 def _gpus(catalog: Catalog) -> Iterable[dict[str, Any]]:
-    return (json_.plain(gpu) for gpu in sorted(catalog.gpus, key=lambda each: each.name.casefold()))
+    return (plain(gpu) for gpu in sorted(catalog.gpus, key=lambda each: each.name.casefold()))
 
 
 def _offers(catalog: Catalog) -> Iterable[dict[str, Any]]:
@@ -61,7 +62,7 @@ def _offers(catalog: Catalog) -> Iterable[dict[str, Any]]:
 
 
 def _offer(offer: Offer) -> dict[str, Any]:
-    record: dict[str, Any] = json_.plain(offer)
+    record: dict[str, Any] = plain(offer)
     prices = record.pop("prices")
     dollars = {f"usd_per_hour_{market}": usd(prices[market]) if market in prices else None for market in MARKETS}
     return record | dollars

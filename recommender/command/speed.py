@@ -13,7 +13,8 @@ from recommender.errors import Fault, InputError
 from recommender.report.forecast import forecast_page
 from recommender.report.forecast_record import forecast_csv, forecast_json
 from recommender.speed.benchmarked import benchmarked
-from recommender.speed.forecast import Api, Forecast, forecast
+from recommender.speed.cost import Api
+from recommender.speed.forecast import Forecast, forecast
 from recommender.speed.price import STATED, Hosts, Price, cheapest_price, named_price
 from recommender.speed.setup import MOST_REQUESTS, MOST_TOKENS, Setup, look_up
 from recommender.units import micro_usd, parse_decimal, parse_tokens

@@ -9,7 +9,8 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
-from recommender.report.json_ import decimal_text, plain
+from recommender.report.json_ import decimal_text
+from recommender.report.record import plain
 from recommender.report.sizing import COLUMNS, sizing_cells
 from recommender.report.speeds import COLUMNS as SPEED_COLUMNS
 from recommender.report.speeds import speed_cells

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+from decimal import Decimal
+
+from recommender.units import show_usd
 
 
 def figure(value: float, digits: int) -> str:
@@ -12,3 +15,8 @@ def figure(value: float, digits: int) -> str:
     places = digits - 1 - math.floor(math.log10(abs(value)))
     rounded = round(value, places)
     return f"{rounded:,.{max(places, 0)}f}"
+
+
+def cents(amount: Decimal) -> str:
+    """Dollars: four decimals below one dollar, cents above."""
+    return show_usd(amount, 2 if amount >= 1 else 4)

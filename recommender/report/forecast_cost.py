@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from decimal import ROUND_HALF_UP, Decimal
 
-from recommender.report.figures import figure
+from recommender.report.figures import cents, figure
 from recommender.report.grid import grid, paragraph
 from recommender.report.words import per_hour_and_month
 from recommender.speed.forecast import Forecast, Point
@@ -51,19 +51,14 @@ def _cost_row(label: str, point: Point) -> tuple[str, ...]:
     cost, interval = point.cost, point.blended_interval
     if cost is None or interval is None:
         return label, *("unknown",) * 6
-    low, high = map(_cents, interval)
+    low, high = map(cents, interval)
     return (
         label,
         figure(point.speed.tpot_ms, 3),
-        *map(_cents, (cost.input, cost.output, cost.blended)),
+        *map(cents, (cost.input, cost.output, cost.blended)),
         f"{low}-{high}",
-        _cents(cost.output_alone),
+        cents(cost.output_alone),
     )
-
-
-def _cents(amount: Decimal) -> str:
-    """Three figures below a dollar, cents above."""
-    return show_usd(amount, 2 if amount >= 1 else 4)
 
 
 def _against_api(found: Forecast) -> list[str]:

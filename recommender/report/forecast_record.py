@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from recommender.report.csv_ import encode as encode_csv
-from recommender.report.json_ import SCHEMA_VERSION, encode, plain
+from recommender.report.json_ import SCHEMA_VERSION, encode
+from recommender.report.record import plain
 from recommender.speed.benchmarked import Benchmarked
 from recommender.speed.forecast import Forecast, Point
 from recommender.speed.price import Price

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import fields, is_dataclass
 from datetime import date
 from decimal import Decimal
 from typing import Any
 
 from recommender.memory.fit import Fit
-from recommender.report.speeds import speed_record
+from recommender.report.record import plain
+from recommender.report.speeds import plan_record, speed_record
 from recommender.search.plan import Certificate, LeftOut, Plan, Purchase, Recommendation, ReplicaGroup, Sizing
 from recommender.units import usd, usd_per_month
 
@@ -94,15 +94,6 @@ def fit_record(fit: Fit) -> dict[str, Any]:
     return {"schema_version": SCHEMA_VERSION, **plain(fit)}
 
 
-def plain(value: Any) -> Any:
-    """Dataclasses as mappings in the order of their fields, tuples as lists."""
-    if is_dataclass(value) and not isinstance(value, type):
-        return {field.name: plain(getattr(value, field.name)) for field in fields(value)}
-    if isinstance(value, Mapping):
-        return {key: plain(inner) for key, inner in value.items()}
-    return [plain(inner) for inner in value] if isinstance(value, tuple | list) else value
-
-
 def _money(micro: int | None) -> Decimal | None:
     return None if micro is None else usd(micro)
 
@@ -146,7 +137,7 @@ def _plan(plan: Plan | None) -> dict[str, Any] | None:
         "adjustments": [plain(step) for step in plan.adjustments],
         "offers": [_offer(purchase) for purchase in plan.offers],
         "replicas": [_replica(group) for group in plan.replicas],
-        "speed": None if plan.speed is None else speed_record(plan.speed),
+        "speed": None if plan.speed is None else plan_record(plan.speed),
         "warnings": list(plan.warnings),
     }
 

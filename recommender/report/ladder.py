@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from recommender.report.grid import grid, page, paragraph
-from recommender.report.json_ import SCHEMA_VERSION, plain
+from recommender.report.json_ import SCHEMA_VERSION
+from recommender.report.record import plain
 from recommender.report.words import hourly
 from recommender.search.ladder import Ladder, Step
 from recommender.search.rung_one import LengthRung

@@ -7,7 +7,8 @@ from typing import Any
 
 from recommender.report.csv_ import flat_csv
 from recommender.report.grid import grid, page, paragraph
-from recommender.report.json_ import SCHEMA_VERSION, plain
+from recommender.report.json_ import SCHEMA_VERSION
+from recommender.report.record import plain
 from recommender.report.words import served_words
 from recommender.units import plural, show_figures
 from recommender.workload.inflight import InFlight

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable
+from decimal import ROUND_HALF_UP, Decimal
 from typing import Any
 
+from recommender.report.figures import cents, figure
 from recommender.report.grid import grid, paragraph
+from recommender.report.record import plain
 from recommender.search.plan import Plan, PlanSpeed, Recommendation
 from recommender.speed.answer import Speed
+from recommender.units import plural, show_usd
 
+_COSTS = {
+    "usd_per_million_input": "input",
+    "usd_per_million_output": "output",
+    "usd_per_million_blended": "blended",
+}
 COLUMNS = (
     "ttft_ms",
     "ttft_ms_low",
@@ -22,6 +30,7 @@ COLUMNS = (
     "output_tokens_per_s_high",
     "requests_per_s",
     "speed_evidence",
+    *_COSTS,
 )
 """What a plan's row of a CSV says about its speed."""
 
@@ -46,7 +55,28 @@ def speed_lines(answer: Recommendation) -> list[str]:
     for plan, speed in timed:
         ranks.setdefault(tuple(_cells(speed)), []).append(plan.rank)
     rows = [(_ranks(ranked), *cells) for cells, ranked in ranks.items()]
-    return ["How fast:", *grid(_HEAD, rows, _LEFT), *paragraph(_LEGEND)]
+    return ["How fast:", *grid(_HEAD, rows, _LEFT), *paragraph(_LEGEND), *paragraph(_tokens(answer, timed[0][1]))]
+
+
+def _tokens(answer: Recommendation, speed: PlanSpeed) -> str:
+    """What a million tokens cost on the best plan, and against a hosted API."""
+    cost, full, even = speed.cost, speed.full_cost, speed.break_even
+    if cost is None or full is None:
+        return ""
+    load = "on average" if answer.concurrency is None else "at this load"
+    said = (
+        f"A million tokens cost ${cents(cost.blended)} on rank 1 {load} (${cents(cost.input)} of prompts,"
+        f" ${cents(cost.output)} of output, by the time the GPUs spend on each), ${cents(full.blended)} with the"
+        f" {plural(speed.full_concurrency, 'request')} at once that it holds."
+    )
+    if even is None:
+        return said
+    cheaper = "the API is cheaper" if even.share_of_load > 1 else "the plan is cheaper"
+    millions = f"{even.million_tokens_a_month.quantize(Decimal(1), ROUND_HALF_UP):,} million tokens a month"
+    return (
+        f"{said} The hosted API would ask ${show_usd(even.api_usd_per_hour)} an hour for the same: {cheaper};"
+        f" both cost the same at {millions}."
+    )
 
 
 def _ranks(ranks: list[int]) -> str:
@@ -82,11 +112,7 @@ def _banded(value: float, interval: tuple[float, float], unit: str = "") -> str:
 
 def _sharp(value: float) -> str:
     """Two figures, three where the first is a 1: what bands of a tenth can tell apart."""
-    if value <= 0:
-        return "0"
-    first = math.floor(math.log10(value))
-    digits = 2 - first if value < 2 * 10**first else 1 - first
-    return f"{round(value, digits):,.{max(digits, 0)}f}"
+    return figure(value, 3 if f"{value:e}".startswith("1") else 2)
 
 
 def speed_cells(plan: Plan) -> dict[str, Any]:
@@ -98,7 +124,8 @@ def speed_cells(plan: Plan) -> dict[str, Any]:
     for name in _FIGURES:
         low, high = getattr(speed, f"{name}_interval")
         found |= {name: _rounded(getattr(speed, name)), f"{name}_low": _rounded(low), f"{name}_high": _rounded(high)}
-    return found | {"requests_per_s": _rounded(speed.requests_per_s), "speed_evidence": speed.evidence}
+    found |= {"requests_per_s": _rounded(speed.requests_per_s), "speed_evidence": speed.evidence}
+    return found | {name: getattr(speed.cost, part, None) for name, part in _COSTS.items()}
 
 
 def speed_record(speed: Speed | PlanSpeed) -> dict[str, Any]:
@@ -111,6 +138,22 @@ def speed_record(speed: Speed | PlanSpeed) -> dict[str, Any]:
         if name in _FIGURES:
             record[f"{name}_interval"] = [_rounded(end) for end in getattr(speed, f"{name}_interval")]
     return record
+
+
+def plan_record(speed: PlanSpeed) -> dict[str, Any]:
+    """The plan's figures for JSON, with what a million tokens cost."""
+    at_capacity = {
+        "concurrency": speed.full_concurrency,
+        "output_tokens_per_s": _rounded(speed.full_output_tokens_per_s),
+        "requests_per_s": _rounded(speed.full_requests_per_s),
+        "usd_per_million_tokens": plain(speed.full_cost),
+    }
+    return {
+        **speed_record(speed),
+        "usd_per_million_tokens": plain(speed.cost),
+        "at_capacity": at_capacity,
+        "break_even": plain(speed.break_even),
+    }
 
 
 def _rounded(value: float) -> float:

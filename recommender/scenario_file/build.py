@@ -25,6 +25,7 @@ from recommender.workload.lengths import Lengths, asking
 from recommender.workload.replica import StepTime
 
 if TYPE_CHECKING:
+    from recommender.speed.cost import Api
     from recommender.workload.prefix import SharedPrefix
     from recommender.workload.rate import Rate
 
@@ -58,6 +59,7 @@ def scenario_from_form(form: ScenarioForm, lengths: Lengths, name: str, base_dir
         as_of=form.as_of,
         group_by=form.group_by,
         catalog_overlays=tuple(str(base_dir / path) for path in form.catalog),
+        hosted_api=_hosted_api(form),
         defaults=_listed(form, {"sizing.mode": mode, "speed": _speed(form), "sla.percentile": "mean"}),
     )
 
@@ -67,6 +69,14 @@ def _speed(form: ScenarioForm) -> str:
     unstated = rate is not None and rate.request_s is None and "step_ms" not in form.sizing.model_fields_set
     limited = any(getattr(form.sla, name) is not None for name in LIMITS)
     return form.speed or default_speed(limited=limited, timed_rate=unstated)
+
+
+def _hosted_api(form: ScenarioForm) -> Api | None:
+    if form.hosted_api is None:
+        return None
+    from recommender.speed.cost import Api
+
+    return Api(form.hosted_api.usd_per_million_input, form.hosted_api.usd_per_million_output)
 
 
 def _own_runs(form: AnchorForm, scenario: ScenarioForm, base_dir: Path) -> OwnRuns:
@@ -143,6 +153,7 @@ def _listed(form: ScenarioForm, filled: Mapping[str, str]) -> tuple[tuple[str, A
     silent: dict[str, Callable[[Any], bool]] = {
         "workload.": lambda value: value in (None, []),
         "anchors": lambda value: True,
+        "hosted_api": lambda value: True,
         "sizing.step_ms.": lambda value: not timed,
         "sla.confidence": lambda value: not limited,
         "sla.percentile": lambda value: form.sla.ttft_ms is None,

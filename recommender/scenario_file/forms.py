@@ -157,6 +157,15 @@ class AnchorForm(Form):
     """Absent: the scenario's."""
 
 
+class HostedApiForm(Form):
+    """What a hosted API asks for the same model: plans say from which traffic on they are cheaper."""
+
+    usd_per_million_input: Annotated[Decimal, Money()]
+    """Dollars per million prompt tokens."""
+    usd_per_million_output: Annotated[Decimal, Money()]
+    """Dollars per million output tokens."""
+
+
 class SearchForm(Form):
     """What may be bought and how it may be run. An absent list means everything the other keys allow."""
 
@@ -306,6 +315,8 @@ class ScenarioForm(Form):
     """Whether speed takes part in the choice; absent: where sla limits it, or a rate asks how long requests take."""
     anchors: list[AnchorForm] = []
     """Benchmarks of your own that correct the speed model."""
+    hosted_api: HostedApiForm | None = None
+    """A hosted API to compare with."""
     as_of: Annotated[date | None, Day()] = None
     """Price date; absent: the catalog's newest."""
     catalog: Annotated[tuple[str, ...], Many(Name("a path to a catalog overlay"))] = ()

@@ -23,7 +23,12 @@ def service_level_faults(document: Document) -> dict[Trail, Fault]:
     """The faults between `sla`, `speed` and the workload; keys that could not even be read are not judged again."""
     sla = document.at(("sla",))
     written = [name for name in LIMITS if isinstance(sla, dict) and sla.get(name) is not None]
-    found = (*_without_effect(document, written), *_needs(document, written), *_ignored(document, written))
+    found = (
+        *_without_effect(document, written),
+        *_needs(document, written),
+        *_ignored(document, written),
+        *_hosted_api(document),
+    )
     return {
         trail: document.fault(trail, what, expected) for trail, what, expected in found if trail not in document.faults
     }
@@ -46,6 +51,16 @@ def _needs(document: Document, written: list[str]) -> _Found:
             yield ("sla", name), "stands beside rate_per_s, which asks for a throughput already", "one of the two"
         elif document.at(("memory_model",)) == "article":
             yield ("sla", name), "the article plans by memory alone", "memory_model: vllm"
+
+
+def _hosted_api(document: Document) -> _Found:
+    api, fixed = document.at(("hosted_api",)), document.at(("workload", "lengths", "fixed"))
+    if not isinstance(api, dict):
+        return
+    if not any(api.values()):
+        yield ("hosted_api",), "an API that costs nothing is never dearer", "its dollars per million tokens"
+    if fixed is not None and not isinstance(fixed, dict):
+        yield ("hosted_api",), "a fixed total does not say how much of it is prompt", _SPLIT
 
 
 def _ignored(document: Document, written: list[str]) -> _Found:

@@ -12,6 +12,7 @@ from recommender.workload.replica import StepTime
 
 if TYPE_CHECKING:
     from recommender.speed.answer import Speed
+    from recommender.speed.cost import BreakEven, TokenCost
     from recommender.workload.replay import Replay
 
 
@@ -89,6 +90,9 @@ class PlanSpeed:
     full_output_tokens_per_s: float
     full_requests_per_s: float
     prompt_share: float
+    cost: TokenCost | None = None  # at what is asked (at a rate: on average); None where the plan is unpriced
+    full_cost: TokenCost | None = None  # with as many in flight as the plan holds
+    break_even: BreakEven | None = None  # against a hosted API, where one is given: at what is asked
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,10 +14,12 @@ from recommender.scenario import Scenario
 from recommender.search.plan import PlanSpeed, ReplicaGroup
 from recommender.speed.anchors import Anchor
 from recommender.speed.answer import Running, Speed, speed_of
+from recommender.speed.cost import break_even, token_cost
 from recommender.speed.evidence import weakest
 from recommender.speed.setup import Found, Load, Setup
 from recommender.workload.lengths import mean_tokens
 
+HOUR_S = 3600
 NO_SPLIT = "the lengths are one total: how fast it is depends on how much of it is prompt"
 
 
@@ -64,8 +66,26 @@ class Pace:
         )
 
 
-def plan_speed(groups: Sequence[ReplicaGroup]) -> PlanSpeed | None:
+def plan_speed(scenario: Scenario, groups: Sequence[ReplicaGroup], micro_usd_per_hour: int | None) -> PlanSpeed | None:
     """The slowest replica's times and the sum of what all replicas answer; None where one of them is unknown."""
+    found = _together(groups)
+    if found is None or not micro_usd_per_hour:
+        return found
+    lengths, rate, api = scenario.workload.lengths, scenario.workload.rate, scenario.hosted_api
+    prompt, output = (max(tokens, 1.0) for tokens in mean_tokens(lengths))
+    asked = found.requests_per_s if rate is None else rate.per_s
+    if asked * HOUR_S * min(prompt, output) < 1:
+        return found  # less than a token an hour has no cost per million
+    return replace(
+        found,
+        cost=token_cost(micro_usd_per_hour, asked, prompt, output, found.prompt_share),
+        full_cost=token_cost(micro_usd_per_hour, found.full_requests_per_s, prompt, output, found.prompt_share),
+        break_even=None if api is None else break_even(micro_usd_per_hour, asked, prompt, output, api),
+    )
+
+
+def _together(groups: Sequence[ReplicaGroup]) -> PlanSpeed | None:
+    """The figures of all replicas, without money."""
     known = [
         (group.speed, group.full_speed, group.count)
         for group in groups

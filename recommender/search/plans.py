@@ -65,7 +65,7 @@ def plan_of(question: Question, bought: Bought, rank: int) -> Plan:
         offers=purchases,
         replicas=replicas,
         warnings=warnings_of(question.scenario, columns, purchases, replicas, question.medians),
-        speed=plan_speed(replicas),
+        speed=plan_speed(question.scenario, replicas, bought.cost if priced else None),
     )
 
 

@@ -29,6 +29,14 @@ class TokenCost:
 
 
 @dataclass(frozen=True, slots=True)
+class Api:
+    """What a hosted API asks, in dollars per million tokens."""
+
+    input_usd: Decimal
+    output_usd: Decimal
+
+
+@dataclass(frozen=True, slots=True)
 class BreakEven:
     """Against a hosted API: its dollars an hour at the same load, and the share of that load at which both cost alike.
 
@@ -42,7 +50,7 @@ class BreakEven:
 
 
 def token_cost(
-    micro_usd_per_hour: int, requests_per_s: float, prompt_tokens: int, output_tokens: int, prompt_share: float
+    micro_usd_per_hour: int, requests_per_s: float, prompt_tokens: float, output_tokens: float, prompt_share: float
 ) -> TokenCost:
     """Dollars per million tokens; `prompt_share` is the part of the engine's time that prompts take."""
     prompts, outputs = _tokens_per_hour(requests_per_s, prompt_tokens, output_tokens)
@@ -59,27 +67,26 @@ def token_cost(
 def break_even(
     micro_usd_per_hour: int,
     requests_per_s: float,
-    prompt_tokens: int,
-    output_tokens: int,
-    api_input_usd: Decimal,
-    api_output_usd: Decimal,
+    prompt_tokens: float,
+    output_tokens: float,
+    api: Api,
 ) -> BreakEven:
     """When hardware at this price beats an API that asks so many dollars per million prompt and output tokens."""
     prompts, outputs = _tokens_per_hour(requests_per_s, prompt_tokens, output_tokens)
-    api = (api_input_usd * prompts + api_output_usd * outputs) / MILLION
-    if api <= 0:
+    asked = (api.input_usd * prompts + api.output_usd * outputs) / MILLION
+    if asked <= 0:
         raise InputError("an API that costs nothing is never dearer: give its dollars per million tokens")
-    share = usd(micro_usd_per_hour) / api
+    share = usd(micro_usd_per_hour) / asked
     millions = share * (prompts + outputs) * HOURS_PER_MONTH / MILLION
-    return BreakEven(_rounded(api), _rounded(share), _rounded(millions))
+    return BreakEven(_rounded(asked), _rounded(share), _rounded(millions))
 
 
-def _tokens_per_hour(requests_per_s: float, prompt_tokens: int, output_tokens: int) -> tuple[int, int]:
+def _tokens_per_hour(requests_per_s: float, prompt_tokens: float, output_tokens: float) -> tuple[int, int]:
     """Whole prompt and output tokens an hour, rounded down: costs err on the dear side."""
     if not math.isfinite(requests_per_s) or requests_per_s <= 0:
         raise InputError("a cost per token needs a rate above 0")
     an_hour = Decimal(repr(requests_per_s)) * _SECONDS_PER_HOUR
-    tokens = int(an_hour * prompt_tokens), int(an_hour * output_tokens)
+    tokens = int(an_hour * Decimal(repr(prompt_tokens))), int(an_hour * Decimal(repr(output_tokens)))
     if min(tokens) <= 0:
         raise InputError("less than one token an hour has no cost per million")
     return tokens

@@ -11,20 +11,12 @@ from recommender.errors import Fault, InputError
 from recommender.speed.answer import Speed, curve, prepared_for
 from recommender.speed.benchmarked import Benchmarked
 from recommender.speed.build import columns
-from recommender.speed.cost import BreakEven, TokenCost, break_even, token_cost
+from recommender.speed.cost import Api, BreakEven, TokenCost, break_even, token_cost
 from recommender.speed.price import Price
 from recommender.speed.setup import MOST_REQUESTS, Found, Load, Setup, look_up, row_of
 from recommender.units import usd
 
 _TPS = (2, 4, 8, 16)
-
-
-@dataclass(frozen=True, slots=True)
-class Api:
-    """What a hosted API asks, in dollars per million tokens."""
-
-    input_usd: Decimal
-    output_usd: Decimal
 
 
 @dataclass(frozen=True, slots=True)
@@ -147,9 +139,7 @@ def _point(speed: Speed, load: Load, price: Price | None, api: Api | None) -> Po
         cost=cost(speed.requests_per_s),
         blended_interval=(cost(high).blended, cost(low).blended),
         output_tokens_per_s_per_usd_per_hour=speed.output_tokens_per_s / float(usd(micro)) if micro else None,
-        break_even=None
-        if api is None
-        else break_even(micro, speed.requests_per_s, prompts, outputs, api.input_usd, api.output_usd),
+        break_even=None if api is None else break_even(micro, speed.requests_per_s, prompts, outputs, api),
     )
 
 

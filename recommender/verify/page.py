@@ -7,6 +7,7 @@ from typing import Any
 
 from recommender.report import csv_, json_
 from recommender.report.grid import grid, page, paragraph
+from recommender.report.record import plain
 from recommender.units import GB, GIB
 from recommender.verify.compare import Row, Verification
 from recommender.verify.configuration import DEFAULT
@@ -181,7 +182,7 @@ def verification_record(found: Verification) -> dict[str, Any]:
         "configuration": {name: {"value": value, "from": origin} for name, value, origin in settings(found)},
         "gpu": {"name": device.gpu.name, "how": device.how, "others": list(device.others)},
         "lines": [_record(found, row) for row in found.rows],
-        "causes": [json_.plain(cause) for cause in found.causes],
+        "causes": [plain(cause) for cause in found.causes],
         "predicted": json_.fit_record(found.prediction.fit),
     }
 

@@ -20,6 +20,7 @@ from recommender.search.plan import (
     ReplicaGroup,
 )
 from recommender.speed.answer import Speed
+from recommender.speed.cost import BreakEven, TokenCost
 
 FIT = Fit(
     model="meta-llama/Llama-3.1-70B-Instruct",
@@ -118,6 +119,9 @@ PLAN_SPEED = PlanSpeed(
     full_output_tokens_per_s=FULL_SPEED.output_tokens_per_s,
     full_requests_per_s=FULL_SPEED.requests_per_s,
     prompt_share=SPEED.prompt_share,
+    cost=TokenCost(Decimal("0.0499"), Decimal("0.5008"), Decimal("0.1061"), Decimal("0.8489")),
+    full_cost=TokenCost(Decimal("0.0467"), Decimal("0.4688"), Decimal("0.0993"), Decimal("0.7945")),
+    break_even=BreakEven(Decimal("22.7"), Decimal("0.2018"), Decimal("6357.4")),
 )
 
 REPLICA = ReplicaGroup(

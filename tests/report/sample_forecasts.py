@@ -10,8 +10,8 @@ from recommender.catalog.offers import Offer
 from recommender.speed.anchors import Anchor
 from recommender.speed.answer import Speed
 from recommender.speed.benchmarked import Benchmark, Benchmarked
-from recommender.speed.cost import BreakEven, TokenCost
-from recommender.speed.forecast import Api, Forecast, Point
+from recommender.speed.cost import Api, BreakEven, TokenCost
+from recommender.speed.forecast import Forecast, Point
 from recommender.speed.price import CHEAPEST, Price
 from recommender.speed.setup import Setup
 

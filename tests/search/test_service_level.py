@@ -20,8 +20,10 @@ from recommender.errors import InputError
 from recommender.scenario import Limits, OwnCards, Scenario, Search, Sla, Workload
 from recommender.search.plan import Plan
 from recommender.search.speeds import target_of
+from recommender.speed.cost import Api
 from recommender.speed.slo import meets
 from recommender.workload.lengths import Cell, Lengths
+from recommender.workload.rate import Rate
 
 CATALOG = price_list("L40S", "A100-80GB-SXM", "H100-SXM")
 
@@ -193,7 +195,7 @@ search: {gpus: H100-SXM, weights: fp8, tp: 4, plans: 1}
     assert before.speed is not None
     assert after.speed is not None
     assert after.speed.tpot_ms > before.speed.tpot_ms * 1.1
-    assert after.speed.evidence == "anchored by few runs"
+    assert after.speed.evidence == "anchored"  # published runs of the group, corrected by this one
 
 
 def test_a_benchmark_that_contradicts_itself_is_refused(tmp_path: Path) -> None:
@@ -204,3 +206,34 @@ def test_a_benchmark_that_contradicts_itself_is_refused(tmp_path: Path) -> None:
     )
     with pytest.raises(InputError, match="contradicts"):
         recommend(load_scenario(tmp_path / "scenario.yaml"))
+
+
+def test_a_million_tokens_cost_the_plan_over_what_it_answers() -> None:
+    """Dollars an hour over tokens an hour; against an API the same traffic at its prices."""
+    api = Api(Decimal("0.5"), Decimal("1.5"))
+    plan = first(replace(asking(), hosted_api=api))
+    speed = plan.speed
+    assert speed is not None
+    assert speed.cost is not None
+    assert speed.full_cost is not None
+    assert speed.break_even is not None
+    an_hour = float(speed.requests_per_s) * 3600 / 1e6
+    dollars = (plan.micro_usd_per_hour or 0) / 1e6
+    assert float(speed.cost.blended) == pytest.approx(dollars / (an_hour * (1024 + 256)), rel=1e-3)
+    assert float(speed.cost.output_alone) == pytest.approx(dollars / (an_hour * 256), rel=1e-3)
+    shared = float(speed.cost.input) * 1024 + float(speed.cost.output) * 256
+    assert shared * an_hour == pytest.approx(dollars, rel=1e-3)
+    assert speed.full_cost.blended <= speed.cost.blended
+    asks = an_hour * (1024 * 0.5 + 256 * 1.5)
+    assert float(speed.break_even.api_usd_per_hour) == pytest.approx(asks, rel=1e-3)
+    assert float(speed.break_even.share_of_load) == pytest.approx(dollars / asks, rel=1e-3)
+
+
+def test_at_a_rate_tokens_cost_by_its_average_not_its_peak() -> None:
+    scenario = replace(asking(), workload=Workload(None, asking().workload.lengths, Rate(2.0, peak_factor=3.0)))
+    plan = first(scenario)
+    assert plan.speed is not None
+    assert plan.speed.cost is not None
+    an_hour = 2.0 * 3600 * (1024 + 256) / 1e6
+    dollars = (plan.micro_usd_per_hour or 0) / 1e6
+    assert float(plan.speed.cost.blended) == pytest.approx(dollars / an_hour, rel=1e-3)

@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from recommender.errors import InputError
-from recommender.speed.cost import break_even, token_cost
+from recommender.speed.cost import Api, break_even, token_cost
 
 
 def test_shares_add_up_to_the_price() -> None:
@@ -22,7 +22,7 @@ def test_shares_add_up_to_the_price() -> None:
 
 def test_break_even_with_an_api() -> None:
     """The same load costs 7.2 x $0.50 + 3.6 x $1.50 = $9 an hour from an API: own cards pay off from 40 % of it."""
-    found = break_even(3_600_000, 2.0, 1000, 500, Decimal("0.50"), Decimal("1.50"))
+    found = break_even(3_600_000, 2.0, 1000, 500, Api(Decimal("0.50"), Decimal("1.50")))
     assert found.api_usd_per_hour == Decimal("9.0000")
     assert found.share_of_load == Decimal("0.4000")
     assert found.million_tokens_a_month == Decimal("3153.6000")
@@ -36,4 +36,4 @@ def test_no_rate_has_no_cost(rate: float) -> None:
 
 def test_a_free_api_is_refused() -> None:
     with pytest.raises(InputError, match="costs nothing"):
-        break_even(1_000_000, 1.0, 10, 10, Decimal(0), Decimal(0))
+        break_even(1_000_000, 1.0, 10, 10, Api(Decimal(0), Decimal(0)))

@@ -11,7 +11,8 @@ import pytest
 from recommender.catalog.catalog import Catalog
 from recommender.errors import InputError
 from recommender.speed.answer import speed
-from recommender.speed.forecast import Api, Forecast, forecast
+from recommender.speed.cost import Api
+from recommender.speed.forecast import Forecast, forecast
 from recommender.speed.price import STATED, Price
 from recommender.speed.setup import Setup
 
