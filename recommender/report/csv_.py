@@ -9,6 +9,8 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
+from recommender.report.by_hour import COLUMNS as BY_HOUR
+from recommender.report.by_hour import by_hour_cells
 from recommender.report.json_ import decimal_text, plain
 from recommender.report.sizing import COLUMNS, sizing_cells
 from recommender.search.plan import Plan, Recommendation
@@ -68,6 +70,7 @@ ANSWER_HEAD = (
     "launch",
     "warnings",
     *COLUMNS,
+    *BY_HOUR,
 )
 
 
@@ -81,7 +84,7 @@ def _rows(answer: Recommendation) -> Iterable[dict[str, Any]]:
     if not answer.plans:
         yield about
     for plan in answer.plans:
-        yield about | _plan(plan) | sizing_cells(answer, plan)
+        yield about | _plan(plan) | sizing_cells(answer, plan) | by_hour_cells(answer, plan)
 
 
 def _plan(plan: Plan) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from recommender.memory.fit import Fit
+from recommender.report.by_hour import by_hour_record
 from recommender.search.plan import Certificate, LeftOut, Plan, Purchase, Recommendation, ReplicaGroup, Sizing
 from recommender.units import usd, usd_per_month
 
@@ -78,6 +79,7 @@ def answer_record(answer: Recommendation) -> dict[str, Any]:
         "warnings": list(answer.warnings),
         "sizing": _sizing(answer.sizing),
         "replays": [plain(replayed) for replayed in answer.replays],
+        "by_hour": by_hour_record(answer.by_hour),
     }
 
 
