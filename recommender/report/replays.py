@@ -34,12 +34,13 @@ def _replayed(each: Replayed, answer: Recommendation) -> str:
     return f"{what}: {verdict}. {each.how[:1].upper()}{each.how[1:]}; {_figures(each.result, each.kv_tokens)}."
 
 
-def _figures(result: Replay, kv_tokens: int) -> str:
+def _figures(result: Replay, kv_tokens: int | None) -> str:
+    fills = f"{result.peak_kv_tokens:,} of {kv_tokens:,} tokens" if kv_tokens else f"{100 * result.peak_kv_share:.0f} %"
     requests = plural(result.requests, "request")
     return (
         f"{requests} (seed {result.seed}): {result.preemptions_per_request:.3g} preemptions each;"
-        f" {show_figures(result.mean_running)} run on average; the cache fills up to {result.peak_kv_tokens:,} of"
-        f" {kv_tokens:,} tokens; the first token takes {_times(result.ttft)}, the answer {_times(result.latency)};"
+        f" {show_figures(result.mean_running)} run on average; the cache fills up to {fills};"
+        f" the first token takes {_times(result.ttft)}, the answer {_times(result.latency)};"
         f" {show_figures(result.output_tokens_per_s)} output tokens a second"
     )
 

@@ -192,7 +192,7 @@ class Replayed:
     rank: int
     replica: int  # index of the plan's replica group
     how: str  # what sent the requests
-    kv_tokens: int  # of the cache that was replayed
+    kv_tokens: int | None  # of the cache that was replayed; None where its blocks hold tokens of some layers only
     result: Replay | None
     accepted: bool | None
     reason: str | None  # why it is rejected, or was not replayed

@@ -67,7 +67,7 @@ def recommend(scenario: Scenario, catalog: Catalog, progress: Progress | None = 
         as_of=asked.scenario.as_of,
         rank=scenario.rank,
         sizing=sizing_of(asked, plans),
-        replays=replays_of(asked.scenario, asked.load, plans, progress),
+        replays=replays_of(asked, plans, progress),
         by_hour=by_hour(scenario.workload, asked.load, plans, catalog),
     )
 

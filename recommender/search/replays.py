@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
+from recommender.memory.engine import EngineConstants, engine_constants
+from recommender.memory.kv import KvPool, kv_pool
 from recommender.scenario import Scenario
-from recommender.search.load import Arriving, Load
+from recommender.search.asked import Asked
+from recommender.search.load import Arriving
 from recommender.search.plan import Plan, Replayed, ReplicaGroup
 from recommender.units import ceil_div
 from recommender.workload.files import cell_file
+from recommender.workload.holding import Holding, Kept
 from recommender.workload.readers import SUFFIXES, suffix_of
 from recommender.workload.replay import (
     DEFAULT_SEED,
@@ -28,27 +34,24 @@ FEWEST_REQUESTS = 1_000  # below which a 99 % quantile says little
 MOST_REQUESTS = 100_000
 
 
-def replays_of(
-    scenario: Scenario, load: Load, plans: Sequence[Plan], progress: Progress | None
-) -> tuple[Replayed, ...]:
+def replays_of(asked: Asked, plans: Sequence[Plan], progress: Progress | None) -> tuple[Replayed, ...]:
     """A replay of one engine of each replica group of the best plans; nothing unless the scenario asks for it."""
-    if scenario.sizing != "trace_replay":
+    if asked.scenario.sizing != "trace_replay":
         return ()
     return tuple(
-        _replayed(scenario, load, plan.rank, place, group, progress)
+        _replayed(asked, plan.rank, place, group, progress)
         for plan in plans[:REPLAYED_PLANS]
         for place, group in enumerate(plan.replicas)
     )
 
 
-def _replayed(
-    scenario: Scenario, load: Load, rank: int, place: int, group: ReplicaGroup, progress: Progress | None
-) -> Replayed:
-    server = _server(scenario, group)
+def _replayed(asked: Asked, rank: int, place: int, group: ReplicaGroup, progress: Progress | None) -> Replayed:
+    scenario, load = asked.scenario, asked.load
+    server = _server(asked, group)
     if server is None:
-        why = "not replayed: its layers keep windows or states, which the replay does not model"
-        return Replayed(rank, place, "", 0, None, None, why)
-    kv_tokens = server.blocks * server.block_size
+        why = "not replayed: its memory model knows no blocks"
+        return Replayed(rank, place, "", None, None, None, why)
+    kv_tokens = None if server.holding else server.blocks * server.block_size
     if isinstance(load, Arriving):
         how, result = _arriving(scenario, load, group, server, progress)
     else:
@@ -61,15 +64,45 @@ def _replayed(
     return Replayed(rank, place, how, kv_tokens, result, accepted, reason)
 
 
-def _server(scenario: Scenario, group: ReplicaGroup) -> Server | None:
-    """One engine of the group, its cache on the side the scenario plans on; None where layers keep less than all."""
-    memory = group.memory
+def _server(asked: Asked, group: ReplicaGroup) -> Server | None:
+    """One engine of the group, its cache on the side the scenario plans on; None where the memory model has no blocks.
+
+    Where layers keep windows or states, it holds of each request what their groups keep.
+    """
+    memory, scenario = group.memory, asked.scenario
     size, blocks, each = memory.block_size, memory.blocks, memory.bytes_per_block
-    if size is None or blocks is None or each is None or memory.request_blocks != ceil_div(group.max_model_len, size):
+    if size is None or blocks is None or each is None:
         return None
     if scenario.memory_margin == "safe" and memory.kv_cache_bytes_interval is not None:
         blocks = min(blocks, memory.kv_cache_bytes_interval[0] // each)
-    return Server(blocks - 1, group.max_num_seqs, group.max_num_batched_tokens, size)  # one is never handed out
+    constants, holding = engine_constants(scenario.engine, scenario.engine_version), None
+    if memory.request_blocks != ceil_div(group.max_model_len, size):
+        holding = _holding(asked, group, constants)
+    usable = blocks - constants.null_blocks(asked.gpus[group.gpu])
+    return Server(usable, group.max_num_seqs, group.max_num_batched_tokens, size, holding=holding)
+
+
+def _holding(asked: Asked, group: ReplicaGroup, constants: EngineConstants) -> Holding:
+    """What a request holds in the groups of layers of one engine."""
+    gpu = asked.gpus[group.gpu]
+    pool = kv_pool(asked.model, constants, gpu, tp=group.tp, kv_dtype=group.kv_dtype, weights=group.weights)
+    return holding_of(pool, constants.in_flight_tokens(group.max_num_batched_tokens, group.pp))
+
+
+def holding_of(pool: KvPool, in_flight_tokens: int) -> Holding:
+    """What a request holds in a pool; groups that keep alike are counted together."""
+    kinds, states = Counter[Kept](), 0
+    for page in (group.page for group in pool.groups):
+        if page.growth == "state":
+            states += page.states
+        elif page.growth == "full":
+            kinds[Kept(page.block_size)] += 1
+        elif page.growth == "sliding":  # the token that is computed lies in the window
+            kinds[Kept(page.block_size, window=page.window - 1, spare=1)] += 1
+        else:
+            kinds[Kept(page.block_size, window=page.window)] += 1
+    kept = (replace(kind, groups=count) for kind, count in kinds.items())
+    return Holding(tuple(kept), states, in_flight_tokens)
 
 
 def _requests(clients: int) -> int:
