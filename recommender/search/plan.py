@@ -186,6 +186,16 @@ class Sizing:
 
 
 @dataclass(frozen=True, slots=True)
+class Watermarked:
+    """The same replay with a share of the blocks kept free where requests are admitted."""
+
+    share: float
+    argument: str | None  # what sets it; None: this engine version has no option for it
+    result: Replay
+    accepted: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Replayed:
     """One engine of a plan's replica group, replayed at the scenario's step times; `result` None: see `reason`."""
 
@@ -196,6 +206,7 @@ class Replayed:
     result: Replay | None
     accepted: bool | None
     reason: str | None  # why it is rejected, or was not replayed
+    watermark: Watermarked | None = None  # where requests were preempted
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,8 @@ from recommender.memory.engine import engine_constants
 from recommender.memory.kv import KvPool, kv_pool
 from recommender.report.sentence import sentence
 from recommender.report.table import answer_page
-from recommender.scenario import LogFile, OwnCards, Search
+from recommender.scenario import ENGINE_VERSION, LogFile, OwnCards, Search
+from recommender.search.plan import Recommendation
 from recommender.search.replays import holding_of
 from recommender.workload.law import token_law
 from recommender.workload.rate import Rate
@@ -54,12 +55,23 @@ def test_the_best_plan_and_the_runner_up_are_replayed_and_stand() -> None:
     assert "it stands. 120 clients" in " ".join(answer_page(answer).split())
 
 
-def test_a_crowded_plan_is_rejected_with_the_reason() -> None:
+def brimming(version: str = ENGINE_VERSION) -> Recommendation:
     """Filled to the brim at a risk of one half, the cache overflows in half of the steps."""
-    own = ask(CONVERSATIONS, 120, epsilon=Decimal("0.5"), memory_margin="expected", hardware=(OwnCards("L40S", 1, 1),))
+    own = ask(
+        CONVERSATIONS,
+        120,
+        epsilon=Decimal("0.5"),
+        memory_margin="expected",
+        hardware=(OwnCards("L40S", 1, 1),),
+        engine_version=version,
+    )
     brim = recommend(own, CATALOG).plans[0].replicas[0].capacity
     full = replace(own, sizing="trace_replay", workload=replace(own.workload, concurrency=brim))
-    answer = recommend(full, CATALOG)
+    return recommend(full, CATALOG)
+
+
+def test_a_crowded_plan_is_rejected_with_the_reason() -> None:
+    answer = brimming()
     rejected = [each for each in answer.replays if each.accepted is False]
     assert rejected
     assert rejected[0].reason
@@ -68,6 +80,30 @@ def test_a_crowded_plan_is_rejected_with_the_reason() -> None:
     assert "; but a replay rejects it: " in sentence(answer)
     assert "REJECTED" in answer_page(answer)
     assert answer.plans
+
+
+def test_a_watermark_is_tried_where_requests_are_preempted_and_set_as_the_version_can() -> None:
+    answer = brimming()
+    first = answer.replays[0]
+    assert first.result
+    assert first.watermark
+    assert first.watermark.result.preemptions < first.result.preemptions
+    assert first.watermark.argument == "--watermark 0.05"
+    assert "With --watermark 0.05 added to its launch line: " in " ".join(answer_page(answer).split())
+    if not first.accepted and first.watermark.accepted:
+        assert "(with --watermark 0.05 it stands)" in sentence(answer)
+    assert all(each.watermark is None for each in answer.replays if each.result and not each.result.preemptions)
+
+
+@pytest.mark.parametrize(("version", "known"), [("0.23.0", False), ("0.24.0", True)])
+def test_a_version_without_the_option_is_never_given_it(version: str, known: bool) -> None:
+    """vLLM 0.24.0 is the first whose engine/arg_utils.py has --watermark; 0.23.0 has not."""
+    answer = brimming(version)
+    assert answer.replays[0].watermark
+    assert (answer.replays[0].watermark.argument is not None) == known
+    page = " ".join(answer_page(answer).split())
+    assert ("--watermark" in page) == known
+    assert (f"but vllm {version} has no option for that" in page) != known
 
 
 def test_at_a_rate_requests_arrive_at_random() -> None:
