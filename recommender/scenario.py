@@ -36,7 +36,8 @@ class LogFile:
 class Workload:
     """`concurrency` requests at once, or a `rate` (then `concurrency` is None).
 
-    At a rate each request takes `request_s` seconds where that is stated, else what the step times give.
+    `hourly` is what is at once in each hour of a day or a week, relative to each other; `concurrency` is that of the
+    busiest. At a rate each request takes `request_s` seconds where that is stated, else what the step times give.
     """
 
     concurrency: int | None
@@ -45,6 +46,7 @@ class Workload:
     request_s: float | None = None
     shared_prefix: SharedPrefix | None = None
     log: LogFile | None = None
+    hourly: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -72,6 +72,11 @@ def usd_per_month(micro_usd_per_hour: int) -> Decimal:
     return usd(micro_usd_per_hour * HOURS_PER_MONTH)
 
 
+def usd_per_month_of(micro: int, hours: int) -> Decimal:
+    """Dollars a month of 730 hours from micro-dollars over so many hours, rounded half up to the micro-dollar."""
+    return usd(int((Decimal(micro) * HOURS_PER_MONTH / hours).to_integral_value(ROUND_HALF_UP)))
+
+
 def hourly_micro_usd(usd_a_month: Decimal) -> int:
     """The largest whole micro-dollars an hour that a monthly budget pays for."""
     return int((usd_a_month * MICRO / HOURS_PER_MONTH).to_integral_value(ROUND_FLOOR))

@@ -45,6 +45,7 @@ class EngineConstants:
     graphs_charged: bool
     null_block_checked: bool
     kv_cache_memory_option: bool
+    watermark_option: bool
     estimate_printed: bool
     context: tuple[Context, ...]
     mxfp4_kernels: tuple[Mxfp4Kernel, ...]
@@ -169,6 +170,7 @@ def _constants(engine: str, version: str | None) -> EngineConstants:
         graphs_charged=at("graphs_charged")["value"],
         null_block_checked=at("null_block_checked")["value"],
         kv_cache_memory_option=at("kv_cache_memory_option")["value"],
+        watermark_option=at("watermark_option")["value"],
         estimate_printed=at("estimate_printed")["value"],
         context=tuple(Context.of(row) for row in at("context")["rows"]),
         mxfp4_kernels=tuple(Mxfp4Kernel.of(row) for row in at("mxfp4_kernels")["rows"]),

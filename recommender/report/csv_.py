@@ -9,6 +9,8 @@ from datetime import date
 from decimal import Decimal
 from typing import Any
 
+from recommender.report.by_hour import COLUMNS as BY_HOUR
+from recommender.report.by_hour import by_hour_cells
 from recommender.report.json_ import decimal_text
 from recommender.report.record import plain
 from recommender.report.sizing import COLUMNS, sizing_cells
@@ -72,6 +74,7 @@ ANSWER_HEAD = (
     "warnings",
     *COLUMNS,
     *SPEED_COLUMNS,
+    *BY_HOUR,
 )
 
 
@@ -85,7 +88,8 @@ def _rows(answer: Recommendation) -> Iterable[dict[str, Any]]:
     if not answer.plans:
         yield about
     for plan in answer.plans:
-        yield about | _plan(plan) | sizing_cells(answer, plan) | speed_cells(plan)
+        cells = (sizing_cells(answer, plan), speed_cells(plan), by_hour_cells(answer, plan))
+        yield about | _plan(plan) | cells[0] | cells[1] | cells[2]
 
 
 def _plan(plan: Plan) -> dict[str, Any]:

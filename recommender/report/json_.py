@@ -9,6 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 from recommender.memory.fit import Fit
+from recommender.report.by_hour import by_hour_record
 from recommender.report.record import plain
 from recommender.report.speeds import plan_record, speed_record
 from recommender.search.plan import Certificate, LeftOut, Plan, Purchase, Recommendation, ReplicaGroup, Sizing
@@ -79,6 +80,7 @@ def answer_record(answer: Recommendation) -> dict[str, Any]:
         "warnings": list(answer.warnings),
         "sizing": _sizing(answer.sizing),
         "replays": [plain(replayed) for replayed in answer.replays],
+        "by_hour": by_hour_record(answer.by_hour),
     }
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from recommender.report.grid import paragraph
-from recommender.search.plan import Recommendation, Replayed
+from recommender.search.plan import Recommendation, Replayed, ReplicaGroup
 from recommender.units import plural, show_figures
 from recommender.workload.replay import Replay, Times
 
@@ -14,9 +14,11 @@ _STEPS = "Replays use the step times of the scenario (sizing.step_ms), which are
 
 def rejected(answer: Recommendation) -> Iterable[str]:
     """That a replay rejects the best plan, as a part of the sentence."""
-    reasons = [each.reason for each in answer.replays if each.rank == 1 and each.accepted is False and each.reason]
-    if reasons:
-        yield f"but a replay rejects it: {reasons[0]}"
+    rejections = [each for each in answer.replays if each.rank == 1 and each.accepted is False]
+    if rejections:
+        saved = [each.watermark.argument for each in rejections if each.watermark and each.watermark.accepted]
+        cure = f" (with {saved[0]} it stands)" if len(saved) == len(rejections) and saved[0] else ""
+        yield f"but a replay rejects it: {rejections[0].reason}{cure}"
 
 
 def replay_lines(answer: Recommendation) -> list[str]:
@@ -31,15 +33,36 @@ def _replayed(each: Replayed, answer: Recommendation) -> str:
     if each.result is None:
         return f"{what}: {each.reason}."
     verdict = "it stands" if each.accepted else f"REJECTED, {each.reason}"
-    return f"{what}: {verdict}. {each.how[:1].upper()}{each.how[1:]}; {_figures(each.result, each.kv_tokens)}."
+    how, remark = f"{each.how[:1].upper()}{each.how[1:]}", _watermark(each, group)
+    return f"{what}: {verdict}. {how}; {_figures(each.result, each.kv_tokens)}.{remark}"
 
 
-def _figures(result: Replay, kv_tokens: int) -> str:
+def _watermark(each: Replayed, group: ReplicaGroup) -> str:
+    """What keeping some blocks free would change, and how this engine version is told to."""
+    tried, result = each.watermark, each.result
+    if tried is None or result is None:
+        return ""
+    found = f"{tried.result.preemptions_per_request:.3g} preemptions each, the first token at p99 in"
+    found += f" {tried.result.ttft.p99_s:,.3g} s"
+    engine = f"{group.memory.engine} {group.memory.engine_version}"
+    if tried.result.preemptions >= result.preemptions:
+        return f" Keeping {100 * tried.share:g} % of the blocks free at admission would not help: {found}."
+    stands = ", and it stands" if tried.accepted and not each.accepted else ""
+    if tried.argument is None:
+        return (
+            f" With {100 * tried.share:g} % of the blocks kept free at admission: {found}{stands}; but {engine} has no"
+            " option for that."
+        )
+    return f" With {tried.argument} added to its launch line: {found}{stands}."
+
+
+def _figures(result: Replay, kv_tokens: int | None) -> str:
+    fills = f"{result.peak_kv_tokens:,} of {kv_tokens:,} tokens" if kv_tokens else f"{100 * result.peak_kv_share:.0f} %"
     requests = plural(result.requests, "request")
     return (
         f"{requests} (seed {result.seed}): {result.preemptions_per_request:.3g} preemptions each;"
-        f" {show_figures(result.mean_running)} run on average; the cache fills up to {result.peak_kv_tokens:,} of"
-        f" {kv_tokens:,} tokens; the first token takes {_times(result.ttft)}, the answer {_times(result.latency)};"
+        f" {show_figures(result.mean_running)} run on average; the cache fills up to {fills};"
+        f" the first token takes {_times(result.ttft)}, the answer {_times(result.latency)};"
         f" {show_figures(result.output_tokens_per_s)} output tokens a second"
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from recommender.report.by_hour import follows
 from recommender.report.replays import rejected
 from recommender.report.sizing import saving
 from recommender.report.words import bought, cards, dollars, joined, layout, monthly, per_hour_and_month, precision
@@ -20,6 +21,7 @@ def sentence(answer: Recommendation) -> str:
         *_fresh(answer),
         *_untouched(answer),
         *saving(answer.sizing),
+        *follows(answer),
         *_left_out(answer),
     ]
     return "; ".join(parts) + "."

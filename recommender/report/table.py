@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 
+from recommender.report.by_hour import by_hour_lines
 from recommender.report.grid import WIDTH, grid, page, paragraph
 from recommender.report.launch import broken
 from recommender.report.memory import breakdown, holds
@@ -72,6 +73,7 @@ def answer_page(answer: Recommendation) -> str:
         paragraph(sentence(answer)),
         speed_lines(answer),
         sizing_lines(answer),
+        by_hour_lines(answer),
         replay_lines(answer),
         _first_plan(answer),
         _others(answer),

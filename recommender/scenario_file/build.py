@@ -99,6 +99,7 @@ def _workload(form: WorkloadForm, lengths: Lengths, base_dir: Path) -> Workload:
         request_s=None if rate is None or rate.request_s is None else float(rate.request_s),
         shared_prefix=_prefix(form),
         log=_log(form.lengths.get("trace"), base_dir),
+        hourly=tuple(map(float, form.hourly)),
     )
 
 

@@ -53,7 +53,7 @@ class RateForm(Form):
     peak_factor: Annotated[Decimal | None, Number("1", "1000", "a factor")] = None
     """The busiest minute over the average; absent: from hourly and the log's own peaks, else 2.5."""
     hourly: Annotated[tuple[Decimal, ...], Profile()] = ()
-    """Multipliers of the rate by the hour of a day (24) or a week (168)."""
+    """Multipliers of the rate by the hour of a day (24) or a week (168); absent: a log's own, if a day long."""
     request_s: Annotated[Decimal | None, Number("0", "1000000", "seconds", above=True)] = None
     """Seconds a request takes at the busiest minute; absent: from sizing.step_ms."""
 
@@ -77,6 +77,8 @@ class WorkloadForm(Form):
 
     concurrency: Annotated[int | None, Whole(1, 10**7)] = None
     """Requests at once; this or rate_per_s."""
+    hourly: Annotated[tuple[Decimal, ...], Profile()] = ()
+    """Multipliers of concurrency by the hour of a day (24) or a week (168); concurrency is the busiest hour's."""
     rate_per_s: Annotated[RateForm | None, BeforeValidator(_rate, json_schema_input_type=RateForm | float | None)] = (
         None
     )

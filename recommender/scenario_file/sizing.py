@@ -13,6 +13,7 @@ LEAST_RISK = Decimal("1e-9")  # below it a sum's far tail is lost in the roundin
 
 _CONCURRENCY: Trail = ("workload", "concurrency")
 _RATE: Trail = ("workload", "rate_per_s")
+_HOURLY: Trail = ("workload", "hourly")
 _PREFIX: Trail = ("workload", "shared_prefix")
 _MAX_TOKENS: Trail = ("workload", "max_tokens")
 _MODE: Trail = ("sizing", "mode")
@@ -45,6 +46,7 @@ class _Asked:
     def __init__(self, document: Document) -> None:
         lengths, rate = document.at(("workload", "lengths")), document.at(_RATE)
         self.concurrency, self.rate = document.at(_CONCURRENCY), rate
+        self.hourly = document.at(_HOURLY)
         self.prefix, self.max_tokens = document.at(_PREFIX), document.at(_MAX_TOKENS)
         self.epsilon, self.step = document.at(_EPSILON), document.at(_STEP)
         self.article = document.at(("memory_model",)) == "article"
@@ -60,6 +62,8 @@ def _load(asked: _Asked) -> _Found:
         yield _CONCURRENCY, "is missing", "requests at once, or rate_per_s"
     if asked.concurrency is not None and asked.rate is not None:
         yield _RATE, "stands beside concurrency", "one of the two"
+    if asked.hourly is not None and asked.rate is not None:
+        yield _HOURLY, "stands beside rate_per_s, not in it", "rate_per_s: {value, hourly}"
     split = "lengths: {fixed: {input, output}}"
     if asked.rate is not None and asked.total_only and not asked.stated_s:
         yield _RATE, "a fixed total does not say how long an answer takes", f"{split}, or rate_per_s: {{request_s}}"

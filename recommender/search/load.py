@@ -77,6 +77,10 @@ class Load(Protocol):
         """Requests a second of so many units; None where the load is a number at once."""
         ...
 
+    def units_of(self, requests: int, rate_per_s: float | None) -> int:
+        """Units that a replica carries which is given so many requests at once, or so much of a rate."""
+        ...
+
     def words(self, units: int) -> str:
         """So many units in words."""
         ...
@@ -125,6 +129,10 @@ class AtOnce:
     def rate_of(self, units: int) -> float | None:
         """Requests a second of so many units; None where the load is a number at once."""
         return None
+
+    def units_of(self, requests: int, rate_per_s: float | None) -> int:
+        """Units that a replica carries which is given so many requests at once, or so much of a rate."""
+        return requests
 
     def words(self, units: int) -> str:
         """So many units in words."""
@@ -213,6 +221,10 @@ class Arriving:
     def rate_of(self, units: int) -> float | None:
         """Requests a second of so many units."""
         return units * self.unit_per_s
+
+    def units_of(self, requests: int, rate_per_s: float | None) -> int:
+        """Units that a replica carries which is given so many requests at once, or so much of a rate."""
+        return round((rate_per_s or 0.0) / self.unit_per_s)
 
     def words(self, units: int) -> str:
         """So many units in words."""

@@ -218,16 +218,66 @@ class Sizing:
 
 
 @dataclass(frozen=True, slots=True)
+class Watermarked:
+    """The same replay with a share of the blocks kept free where requests are admitted."""
+
+    share: float
+    argument: str | None  # what sets it; None: this engine version has no option for it
+    result: Replay
+    accepted: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Replayed:
     """One engine of a plan's replica group, replayed at the scenario's step times; `result` None: see `reason`."""
 
     rank: int
     replica: int  # index of the plan's replica group
     how: str  # what sent the requests
-    kv_tokens: int  # of the cache that was replayed
+    kv_tokens: int | None  # of the cache that was replayed; None where its blocks hold tokens of some layers only
     result: Replay | None
     accepted: bool | None
     reason: str | None  # why it is rejected, or was not replayed
+    watermark: Watermarked | None = None  # where requests were preempted
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """Hours in which a plan needs equally many instances, by purchase; `share` is of the busiest hour's load."""
+
+    hours: tuple[int, ...]  # of the day, or of the week; from 0
+    share: float
+    asked: str  # the busiest of these hours in words
+    instances: tuple[int, ...]
+    replicas: int
+    micro_usd_per_hour: int
+
+
+@dataclass(frozen=True, slots=True)
+class Scaled:
+    """One plan that follows the hours: the same replicas as launched, on fewer instances where fewer do."""
+
+    rank: int
+    levels: tuple[Level, ...]  # busiest first
+    micro_usd: int  # over the whole profile
+    always_on_micro_usd: int  # the same, with all instances in every hour
+
+
+@dataclass(frozen=True, slots=True)
+class ByHour:
+    """What the listed plans cost if instances are held only in the hours that need them. Money is in micro-dollars.
+
+    Each hour is as bursty as the busiest: its load is that hour's share of what the plan was sized for.
+    """
+
+    hours: int  # of the profile: 24 | 168
+    source: str
+    plans: tuple[Scaled, ...]  # by rank
+
+    @property
+    def cheapest(self) -> Scaled:
+        """The listed plan that costs least when it follows the hours."""
+        return min(self.plans, key=lambda each: (each.micro_usd, each.rank))
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,3 +313,4 @@ class Recommendation:
     rank: str = "cost"  # cost | quality_first: what the order of the plans means
     sizing: Sizing | None = None  # None where lengths are one fixed total
     replays: tuple[Replayed, ...] = ()
+    by_hour: ByHour | None = None  # None where no profile is known, or nothing is priced

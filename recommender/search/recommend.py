@@ -15,6 +15,7 @@ from recommender.errors import InternalError
 from recommender.memory.capacity import UNBOUNDED
 from recommender.scenario import Scenario, Search, Sla
 from recommender.search.asked import Asked, look_up
+from recommender.search.by_hour import by_hour
 from recommender.search.columns import Column
 from recommender.search.enumeration import covering_optimum
 from recommender.search.largest import largest_concurrency
@@ -66,7 +67,8 @@ def recommend(scenario: Scenario, catalog: Catalog, progress: Progress | None = 
         as_of=asked.scenario.as_of,
         rank=scenario.rank,
         sizing=sizing_of(asked, plans),
-        replays=replays_of(asked.scenario, asked.load, plans, progress),
+        replays=replays_of(asked, plans, progress),
+        by_hour=by_hour(scenario.workload, asked.load, plans, catalog),
     )
 
 

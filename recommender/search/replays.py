@@ -4,13 +4,19 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
+from recommender.memory.engine import EngineConstants, engine_constants
+from recommender.memory.kv import KvPool, kv_pool
 from recommender.scenario import Scenario
-from recommender.search.load import Arriving, Load
-from recommender.search.plan import Plan, Replayed, ReplicaGroup
+from recommender.search.asked import Asked
+from recommender.search.load import Arriving
+from recommender.search.plan import Plan, Replayed, ReplicaGroup, Watermarked
 from recommender.units import ceil_div
 from recommender.workload.files import cell_file
+from recommender.workload.holding import Holding, Kept
 from recommender.workload.readers import SUFFIXES, suffix_of
 from recommender.workload.replay import (
     DEFAULT_SEED,
@@ -26,50 +32,93 @@ from recommender.workload.traffic import drawn, from_log
 REPLAYED_PLANS = 2  # the best and the runner-up
 FEWEST_REQUESTS = 1_000  # below which a 99 % quantile says little
 MOST_REQUESTS = 100_000
+WATERMARK = 0.05
+"""Removed nearly all preemptions where vLLM measured it, at the highest throughput (vLLM pull request 44594)."""
 
 
-def replays_of(
-    scenario: Scenario, load: Load, plans: Sequence[Plan], progress: Progress | None
-) -> tuple[Replayed, ...]:
+def replays_of(asked: Asked, plans: Sequence[Plan], progress: Progress | None) -> tuple[Replayed, ...]:
     """A replay of one engine of each replica group of the best plans; nothing unless the scenario asks for it."""
-    if scenario.sizing != "trace_replay":
+    if asked.scenario.sizing != "trace_replay":
         return ()
     return tuple(
-        _replayed(scenario, load, plan.rank, place, group, progress)
+        _replayed(asked, plan.rank, place, group, progress)
         for plan in plans[:REPLAYED_PLANS]
         for place, group in enumerate(plan.replicas)
     )
 
 
-def _replayed(
-    scenario: Scenario, load: Load, rank: int, place: int, group: ReplicaGroup, progress: Progress | None
-) -> Replayed:
-    server = _server(scenario, group)
+def _replayed(asked: Asked, rank: int, place: int, group: ReplicaGroup, progress: Progress | None) -> Replayed:
+    server = _server(asked, group)
     if server is None:
-        why = "not replayed: its layers keep windows or states, which the replay does not model"
-        return Replayed(rank, place, "", 0, None, None, why)
-    kv_tokens = server.blocks * server.block_size
-    if isinstance(load, Arriving):
-        how, result = _arriving(scenario, load, group, server, progress)
-    else:
-        how, result = _in_loop(scenario, group, server, progress)
-    if progress is not None:
-        progress(result.requests, result.requests)
+        why = "not replayed: its memory model knows no blocks"
+        return Replayed(rank, place, "", None, None, None, why)
+    kv_tokens = None if server.holding else server.blocks * server.block_size
+    how, result = _run(asked, group, server, progress)
     accepted = result.accepts()
     most, found = MOST_PREEMPTIONS_PER_REQUEST, result.preemptions_per_request
     reason = None if accepted else f"{found:.3g} preemptions a request, more than {most:g}"
-    return Replayed(rank, place, how, kv_tokens, result, accepted, reason)
+    held_back = _watermarked(asked, group, server, progress) if result.preemptions else None
+    return Replayed(rank, place, how, kv_tokens, result, accepted, reason, held_back)
 
 
-def _server(scenario: Scenario, group: ReplicaGroup) -> Server | None:
-    """One engine of the group, its cache on the side the scenario plans on; None where layers keep less than all."""
-    memory = group.memory
+def _watermarked(asked: Asked, group: ReplicaGroup, server: Server, progress: Progress | None) -> Watermarked:
+    """The same requests with a watermark, and how this engine version sets it."""
+    constants = engine_constants(asked.scenario.engine, asked.scenario.engine_version)
+    argument = f"--watermark {WATERMARK:g}" if constants.watermark_option else None
+    _, result = _run(asked, group, replace(server, watermark=WATERMARK), progress)
+    return Watermarked(WATERMARK, argument, result, result.accepts())
+
+
+def _run(asked: Asked, group: ReplicaGroup, server: Server, progress: Progress | None) -> tuple[str, Replay]:
+    """What sent the requests, and what became of them."""
+    if isinstance(asked.load, Arriving):
+        how, result = _arriving(asked.scenario, asked.load, group, server, progress)
+    else:
+        how, result = _in_loop(asked.scenario, group, server, progress)
+    if progress is not None:
+        progress(result.requests, result.requests)
+    return how, result
+
+
+def _server(asked: Asked, group: ReplicaGroup) -> Server | None:
+    """One engine of the group, its cache on the side the scenario plans on; None where the memory model has no blocks.
+
+    Where layers keep windows or states, it holds of each request what their groups keep.
+    """
+    memory, scenario = group.memory, asked.scenario
     size, blocks, each = memory.block_size, memory.blocks, memory.bytes_per_block
-    if size is None or blocks is None or each is None or memory.request_blocks != ceil_div(group.max_model_len, size):
+    if size is None or blocks is None or each is None:
         return None
     if scenario.memory_margin == "safe" and memory.kv_cache_bytes_interval is not None:
         blocks = min(blocks, memory.kv_cache_bytes_interval[0] // each)
-    return Server(blocks - 1, group.max_num_seqs, group.max_num_batched_tokens, size)  # one is never handed out
+    constants, holding = engine_constants(scenario.engine, scenario.engine_version), None
+    if memory.request_blocks != ceil_div(group.max_model_len, size):
+        holding = _holding(asked, group, constants)
+    usable = blocks - constants.null_blocks(asked.gpus[group.gpu])
+    return Server(usable, group.max_num_seqs, group.max_num_batched_tokens, size, holding=holding)
+
+
+def _holding(asked: Asked, group: ReplicaGroup, constants: EngineConstants) -> Holding:
+    """What a request holds in the groups of layers of one engine."""
+    gpu = asked.gpus[group.gpu]
+    pool = kv_pool(asked.model, constants, gpu, tp=group.tp, kv_dtype=group.kv_dtype, weights=group.weights)
+    return holding_of(pool, constants.in_flight_tokens(group.max_num_batched_tokens, group.pp))
+
+
+def holding_of(pool: KvPool, in_flight_tokens: int) -> Holding:
+    """What a request holds in a pool; groups that keep alike are counted together."""
+    kinds, states = Counter[Kept](), 0
+    for page in (group.page for group in pool.groups):
+        if page.growth == "state":
+            states += page.states
+        elif page.growth == "full":
+            kinds[Kept(page.block_size)] += 1
+        elif page.growth == "sliding":  # the token that is computed lies in the window
+            kinds[Kept(page.block_size, window=page.window - 1, spare=1)] += 1
+        else:
+            kinds[Kept(page.block_size, window=page.window)] += 1
+    kept = (replace(kind, groups=count) for kind, count in kinds.items())
+    return Holding(tuple(kept), states, in_flight_tokens)
 
 
 def _requests(clients: int) -> int:

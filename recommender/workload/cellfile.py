@@ -11,7 +11,7 @@ from math import isfinite
 from typing import Any
 
 from recommender.errors import Fault, InputError, show
-from recommender.workload.lengths import MAXIMUM_TOKENS, Arrivals, Cell, Lengths
+from recommender.workload.lengths import HOURS, MAXIMUM_TOKENS, Arrivals, Cell, Lengths
 
 HALF_OCTAVES = (
     "half octaves: buckets end at round(2^(k/2)) tokens; one cell for each pair of input and output buckets that holds "
@@ -131,6 +131,7 @@ def arrivals_from(document: Mapping[str, Any]) -> Arrivals | None:
             duration_s=float(duration) if isinstance(duration, int | float) else 0.0,
             rate_per_s=float(stated["rate_per_s"]),
             peak_to_mean=tuple((window, float(ratio)) for window, ratio in sorted(peaks.items())),
+            hourly=_hourly(stated.get("hourly")),
         )
     daily = document.get("diurnal")
     needed = ("window_s", "windows", "mean_rate", "max_to_mean")
@@ -139,6 +140,14 @@ def arrivals_from(document: Mapping[str, Any]) -> Arrivals | None:
         peaks_known = ((window, float(daily["max_to_mean"])),)
         return Arrivals(float(window * daily["windows"]), float(daily["mean_rate"]), peaks_known)
     return None
+
+
+def _hourly(profile: Any) -> tuple[float, ...]:
+    """The profile; empty where it is none."""
+    if not isinstance(profile, Sequence) or isinstance(profile, str) or len(profile) not in HOURS:
+        return ()
+    known = all(_is_number(each) and each >= 0 for each in profile) and any(profile)
+    return tuple(float(each) for each in profile) if known else ()
 
 
 def _window_s(word: str) -> int:

@@ -13,6 +13,9 @@ from recommender.units import round_up
 MAXIMUM_TOKENS = 2**24
 """Longest request taken seriously: above every published context length (10 Mi tokens); longer ones are faulty rows."""
 
+HOURS = (24, 168)
+"""Of a day and of a week: what a profile by the hour may cover."""
+
 _SAME_SHARE = 1e-12
 _BELOW_POINT = 1 - 1e-6  # a stated quantile is the first length that reaches its share: all shorter ones stay below
 
@@ -28,11 +31,16 @@ class Cell:
 
 @dataclass(frozen=True, slots=True)
 class Arrivals:
-    """How requests arrive: the mean rate and, by window length in seconds, the busiest window's rate over the mean."""
+    """How requests arrive: the mean rate and, by window length in seconds, the busiest window's rate over the mean.
+
+    `hourly` are 24 or 168 rates over the mean by the hour of the day or the week (UTC, from Monday; from the start of a
+    log that states no dates); empty where a log is shorter than a day.
+    """
 
     duration_s: float
     rate_per_s: float
     peak_to_mean: tuple[tuple[int, float], ...] = ()  # (window_s, ratio)
+    hourly: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

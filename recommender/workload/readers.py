@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from recommender.workload.logs.columns import Columns
     from recommender.workload.logs.tally import Tally
 
-_VERSION = 1  # of what is read from a log; a change makes older caches useless
+_VERSION = 2  # of what is read from a log; a change makes older caches useless
 SUFFIXES = (".csv", ".tsv", ".jsonl", ".ndjson", ".json", ".parquet")
 PROMETHEUS_SUFFIXES = (".prom", ".txt")
 TIMESTAMP_UNITS = ("s", "ms", "us", "ns", "auto")

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from itertools import islice
 
 from recommender.errors import Fault, InputError
-from recommender.units import ceil_div
 from recommender.workload.lengths import Lengths
 from recommender.workload.replica import Finished, Progress, Request, Server, StepTime, Trail
 from recommender.workload.scheduler import Scheduler
@@ -30,7 +29,10 @@ class Times:
 
 @dataclass(frozen=True, slots=True)
 class Replay:
-    """What one replica did with the requests. Tokens are whole blocks; times leave out the first tenth of requests."""
+    """What one replica did with the requests. Times leave out the first tenth of requests.
+
+    Tokens are whole blocks; None where a block holds tokens of some layers only (windows, states).
+    """
 
     requests: int
     refused: int
@@ -38,8 +40,10 @@ class Replay:
     preemptions: int
     preemptions_per_request: float
     recomputed_share: float  # tokens computed again, over tokens generated
-    peak_kv_tokens: int
-    mean_kv_tokens: float
+    peak_kv_share: float  # of the cache
+    mean_kv_share: float
+    peak_kv_tokens: int | None
+    mean_kv_tokens: float | None
     mean_running: float
     peak_waiting: int
     output_tokens_per_s: float
@@ -66,9 +70,8 @@ def replay(
     Raises InputError where a request can never fit the cache.
     """
     longest = max((request.prompt_tokens + request.output_tokens - 1 for request in requests), default=0)
-    if ceil_div(longest, server.block_size) > server.blocks:
-        held = server.blocks * server.block_size
-        raise InputError(Fault(f"a request of {longest:,} tokens never fits a cache of {held:,}"))
+    if server.holds.to_admit(longest) > server.blocks:
+        raise InputError(Fault(f"a request of {longest:,} tokens never fits a cache of {server.blocks:,} blocks"))
     if not requests or server.max_num_seqs < 1 or server.max_num_batched_tokens < server.max_num_seqs:
         what = "a replay needs requests, max_num_seqs >= 1 and max_num_batched_tokens >= max_num_seqs"
         raise InputError(Fault(what))
@@ -120,8 +123,10 @@ def report_of(trail: Trail, server: Server, refused: int, truncated: int, seed: 
         preemptions=trail.preemptions,
         preemptions_per_request=trail.preemptions / count,
         recomputed_share=trail.recomputed_tokens / trail.output_tokens,
-        peak_kv_tokens=trail.peak_blocks * server.block_size,
-        mean_kv_tokens=trail.mean_blocks * server.block_size,
+        peak_kv_share=trail.peak_blocks / server.blocks,
+        mean_kv_share=trail.mean_blocks / server.blocks,
+        peak_kv_tokens=None if server.holding else trail.peak_blocks * server.block_size,
+        mean_kv_tokens=None if server.holding else trail.mean_blocks * server.block_size,
         mean_running=trail.mean_running,
         peak_waiting=trail.peak_waiting,
         output_tokens_per_s=trail.output_tokens / trail.duration_s,

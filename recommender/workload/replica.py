@@ -5,19 +5,30 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from recommender.workload.holding import Holding, Kept
+
 Progress = Callable[[int, int], None]
 """Called with requests finished and requests in all, about a hundred times."""
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """One replica: its cache in blocks and its scheduler's limits. `watermark` is the share of blocks kept free."""
+    """One replica: its cache in blocks and its scheduler's limits. `watermark` is the share of blocks kept free.
+
+    `holding` says what a request holds where layers keep windows or states; None: a block for each `block_size` tokens.
+    """
 
     blocks: int
     max_num_seqs: int
     max_num_batched_tokens: int
     block_size: int = 16
     watermark: float = 0.0
+    holding: Holding | None = None
+
+    @property
+    def holds(self) -> Holding:
+        """What a request holds."""
+        return self.holding or Holding((Kept(self.block_size),))
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,10 @@ waiting request is admitted once its whole sequence fits beside the watermark, w
 its prompt is computed in chunks within the batched-token budget. Steps in which nothing but decoding happens are taken
 together, so a request costs the same however long its output is.
 
-Not modelled: prefix caching, speculative decoding, and caches that do not grow with every token (sliding windows).
+Layers that keep a window or a state hold what `holding` says: they stop to grow, and let go of what was
+computed at once when a prompt is done. Such a request is admitted where the engine's own reserve for it fits.
+
+Not modelled: prefix caching and speculative decoding.
 """
 
 from __future__ import annotations
@@ -17,30 +20,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
+from recommender.workload.growth import Growing, InService
+from recommender.workload.holding import Holding
 from recommender.workload.replica import Finished, Progress, Request, Server, StepTime, Trail
-
-
-@dataclass(slots=True, eq=False)
-class _Sequence:
-    """A request on its way. Decoding, it holds `tokens` + (step - since) tokens after each step."""
-
-    number: int
-    prompt: int
-    output: int
-    sent_s: float
-    generated: int = 0
-    computed: int = 0  # tokens in the cache while the prompt is being computed
-    decoding: bool = False
-    tokens: int = 0
-    since: int = 0
-    ends: int = 0  # step that gives the last token
-    first_token_s: float = -1.0
-    preemptions: int = 0
-
-    @property
-    def length(self) -> int:
-        """Tokens that must be computed before the next one can be generated."""
-        return self.prompt + self.generated
 
 
 @dataclass(slots=True)
@@ -52,17 +34,16 @@ class Scheduler:
     step_time: StepTime
     clients: int | None
     progress: Progress | None
+    holds: Holding = field(init=False)
     now: float = 0.0
     step: int = 0
     free: int = 0
     sent: int = 0
-    running: dict[int, _Sequence] = field(default_factory=dict)  # in the order of admission
-    computing: list[_Sequence] = field(default_factory=list)  # running, their prompt not yet computed
-    waiting: deque[_Sequence] = field(default_factory=deque)
+    running: dict[int, InService] = field(default_factory=dict)  # in the order of admission
+    computing: list[InService] = field(default_factory=list)  # running, their prompt not yet computed
+    waiting: deque[InService] = field(default_factory=deque)
     due: list[tuple[int, int]] = field(default_factory=list)  # (last step, number) of decoding sequences
-    growing: list[int] = field(
-        default_factory=list
-    )  # decoding sequences by the step (modulo block) of their next block
+    growing: Growing = field(init=False)
     finished: list[Finished] = field(default_factory=list)
     preemptions: int = 0
     recomputed: int = 0
@@ -74,7 +55,8 @@ class Scheduler:
     def run(self) -> Trail:
         """Serve all requests, then tell what happened."""
         self.free = self.server.blocks
-        self.growing = [0] * self.server.block_size
+        self.holds = self.server.holds
+        self.growing = Growing.of(self.holds.kinds)
         every = max(1, len(self.requests) // 100)
         shown = 0
         self._arrive(first=True)
@@ -106,7 +88,7 @@ class Scheduler:
         for number in range(self.sent, min(self.sent + count, len(self.requests))):
             request = self.requests[number]
             sent_s = self.now if self.clients is not None else request.arrival_s
-            self.waiting.append(_Sequence(number, request.prompt_tokens, request.output_tokens, sent_s))
+            self.waiting.append(InService(number, request.prompt_tokens, request.output_tokens, sent_s))
         self.sent = min(self.sent + count, len(self.requests))
 
     def _admissible(self) -> bool:
@@ -114,10 +96,7 @@ class Scheduler:
         if not self.waiting or len(self.running) >= self.server.max_num_seqs:
             return False
         kept = int(self.server.watermark * self.server.blocks) if self.running else 0
-        return self._blocks(self.waiting[0].length) + kept <= self.free
-
-    def _blocks(self, tokens: int) -> int:
-        return -(-tokens // self.server.block_size)
+        return self.holds.to_admit(self.waiting[0].length) + kept <= self.free
 
     def _many_steps(self) -> bool:
         """Take all steps up to the next event in which requests only decode; false where a block is missing at once."""
@@ -127,13 +106,14 @@ class Scheduler:
         if self.clients is None and not self.waiting and self.sent < len(self.requests):
             until = self.requests[self.sent].arrival_s - self.now
             steps = min(steps, max(1, -int(-until // seconds)))
-        steps, blocks = self._affordable(steps, decoding)
+        steps, blocks = self.growing.affordable(self.step, steps, self.free)
         if steps == 0:
             return False
         self._account(seconds * steps, self.server.blocks - self.free + blocks / 2, decoding)
         self.free -= blocks
         self.peak_blocks = max(self.peak_blocks, self.server.blocks - self.free)
         self.step += steps
+        self.growing.settle(self.step - 1)
         self._retire(self.step - 1)
         return True
 
@@ -145,19 +125,6 @@ class Scheduler:
             if sequence is not None and sequence.decoding and sequence.ends == ends:
                 return ends
             heappop(self.due)
-
-    def _affordable(self, steps: int, decoding: int) -> tuple[int, int]:
-        """How many of the steps find all their blocks, and the blocks they take."""
-        size = self.server.block_size
-        rounds = min(steps // size, self.free // decoding)
-        taken, done = rounds * decoding, rounds * size
-        while done < steps:
-            need = self.growing[(self.step + done) % size]
-            if taken + need > self.free:
-                break
-            taken += need
-            done += 1
-        return done, taken
 
     def _one_step(self) -> None:
         """One step: decode, go on with prompts, admit."""
@@ -182,29 +149,35 @@ class Scheduler:
         self._account(seconds, used, len(self.running))
         self._start_decoding()
         self.step += 1
+        self.growing.settle(self.step - 1)
         self._retire(self.step - 1)
 
     def _grow(self) -> None:
         """Give decoding sequences the blocks they need in this step; the last ones are preempted where none is left."""
-        place = self.step % self.server.block_size
-        if self.growing[place] <= self.free:
-            self.free -= self.growing[place]
+        needed = self.growing.needed(self.step)
+        if needed <= self.free:
+            self.free -= needed
             return
-        for sequence in [each for each in self.running.values() if each.decoding and self._place(each) == place]:
-            if sequence.number in self.running and self._make_room(1, sequence):
-                self.free -= 1
+        for sequence in [each for each in self.running.values() if each.decoding]:
+            if sequence.number not in self.running:
+                continue
+            need = self.growing.needed_by(sequence, self.step)
+            if need and self._make_room(need, sequence):
+                self.free -= need
 
-    def _compute(self, sequence: _Sequence, left: int) -> int:
+    def _compute(self, sequence: InService, left: int) -> int:
         """Compute the next chunk of a sequence's prompt; gives the tokens computed."""
         chunk = min(sequence.length - sequence.computed, left)
-        need = self._blocks(sequence.computed + chunk) - self._blocks(sequence.computed)
+        holds = self.holds.blocks(sequence.computed + chunk, chunk)
+        need = holds - sequence.held
         if not self._make_room(need, sequence):
             return 0
         self.free -= need
+        sequence.held = holds
         sequence.computed += chunk
         return chunk
 
-    def _make_room(self, blocks: int, asking: _Sequence) -> bool:
+    def _make_room(self, blocks: int, asking: InService) -> bool:
         """Preempt the sequences admitted last until so many blocks are free; false if the asking one had to go."""
         while self.free < blocks:
             number = next(reversed(self.running))
@@ -213,25 +186,22 @@ class Scheduler:
                 return False
         return True
 
-    def _preempt(self, sequence: _Sequence) -> None:
-        held = sequence.computed
+    def _preempt(self, sequence: InService) -> None:
+        tokens, held = sequence.computed, sequence.held
         if sequence.decoding:
-            self.growing[self._place(sequence)] -= 1
-            held = sequence.tokens + self.step - 1 - sequence.since
+            tokens = sequence.tokens + self.step - 1 - sequence.since
+            held = self.holds.blocks(tokens)
+            self.growing.drop(sequence)
             sequence.generated += self.step - 1 - sequence.since
             sequence.decoding = False
         else:
             self.computing.remove(sequence)
-        self.free += self._blocks(held)
-        self.recomputed += held
+        self.free += held
+        self.recomputed += tokens
         self.preemptions += 1
         sequence.preemptions += 1
-        sequence.computed = 0
+        sequence.computed = sequence.held = 0
         self.waiting.appendleft(sequence)
-
-    def _place(self, sequence: _Sequence) -> int:
-        """The step, modulo the block size, in which a decoding sequence needs its next block."""
-        return (sequence.since + 1 - sequence.tokens) % self.server.block_size
 
     def _start_decoding(self) -> None:
         """Sequences whose prompt is computed give a token and decode from the next step on."""
@@ -243,7 +213,8 @@ class Scheduler:
             sequence.generated += 1
             sequence.ends = self.step + sequence.output - sequence.generated
             sequence.decoding = True
-            self.growing[self._place(sequence)] += 1
+            self.free += sequence.held - self.holds.blocks(sequence.tokens)
+            self.growing.add(sequence)
             heappush(self.due, (sequence.ends, sequence.number))
 
     def _retire(self, step: int) -> None:
@@ -253,9 +224,9 @@ class Scheduler:
             sequence = self.running.get(number)
             if sequence is None or not sequence.decoding or sequence.ends != ends:
                 continue
+            self.growing.drop(sequence)
             del self.running[number]
-            self.growing[self._place(sequence)] -= 1
-            self.free += self._blocks(sequence.tokens + step - sequence.since)
+            self.free += self.holds.blocks(sequence.tokens + step - sequence.since)
             self.finished.append(
                 Finished(sequence.sent_s, sequence.first_token_s, self.now, sequence.output, sequence.preemptions)
             )

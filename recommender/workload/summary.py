@@ -191,8 +191,9 @@ def _spread(document: Mapping[str, Any]) -> Spread:
     return Spread(document["minimum"], document["maximum"], document["mean"], document["std"], points)
 
 
-def _arrivals_document(arrivals: Arrivals | None) -> dict[str, float] | None:
+def _arrivals_document(arrivals: Arrivals | None) -> dict[str, Any] | None:
     if arrivals is None:
         return None
     peaks = {f"peak_to_mean_{window}s": ratio for window, ratio in arrivals.peak_to_mean}
-    return {"duration_s": arrivals.duration_s, "rate_per_s": arrivals.rate_per_s, **peaks}
+    hourly = {"hourly": list(arrivals.hourly)} if arrivals.hourly else {}
+    return {"duration_s": arrivals.duration_s, "rate_per_s": arrivals.rate_per_s, **peaks, **hourly}

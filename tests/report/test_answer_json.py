@@ -16,7 +16,8 @@ from recommender.report.json_ import answer_record, answers_record, decimal_text
 ALL = {"answer": ANSWER, "infeasible": INFEASIBLE, "unpriced": UNPRICED}
 KEYS = (
     "schema_version scenario question model concurrency rank as_of status certificate plans cheapest_quality_untouched "
-    "cheapest_no_checkpoint_needed cheapest_on_fresh_prices left_out refusals defaults catalog warnings sizing replays"
+    "cheapest_no_checkpoint_needed cheapest_on_fresh_prices left_out refusals defaults catalog warnings sizing replays "
+    "by_hour"
 )
 PLAN_KEYS = (
     "rank usd_per_hour usd_per_month gpus replicas_total served_concurrency headroom quality_untouched adjustments "

@@ -6,14 +6,23 @@ from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
 
+import numpy as np
 import pytest
 from price_list import ask, price_list, trace
 
 from recommender.answer import recommend
+from recommender.memory.engine import engine_constants
+from recommender.memory.kv import KvPool, kv_pool
 from recommender.report.sentence import sentence
 from recommender.report.table import answer_page
-from recommender.scenario import LogFile, OwnCards, Search
+from recommender.scenario import ENGINE_VERSION, LogFile, OwnCards, Search
+from recommender.search.plan import Recommendation
+from recommender.search.replays import holding_of
+from recommender.workload.law import token_law
 from recommender.workload.rate import Rate
+from recommender.workload.replay import replay_in_loop
+from recommender.workload.replica import Server
+from recommender.workload.service import ASSUMED_STEP_TIME
 from recommender.workload.source import lengths_of
 
 CATALOG = price_list("L40S", "H100-SXM")
@@ -46,12 +55,23 @@ def test_the_best_plan_and_the_runner_up_are_replayed_and_stand() -> None:
     assert "it stands. 120 clients" in " ".join(answer_page(answer).split())
 
 
-def test_a_crowded_plan_is_rejected_with_the_reason() -> None:
+def brimming(version: str = ENGINE_VERSION) -> Recommendation:
     """Filled to the brim at a risk of one half, the cache overflows in half of the steps."""
-    own = ask(CONVERSATIONS, 120, epsilon=Decimal("0.5"), memory_margin="expected", hardware=(OwnCards("L40S", 1, 1),))
+    own = ask(
+        CONVERSATIONS,
+        120,
+        epsilon=Decimal("0.5"),
+        memory_margin="expected",
+        hardware=(OwnCards("L40S", 1, 1),),
+        engine_version=version,
+    )
     brim = recommend(own, CATALOG).plans[0].replicas[0].capacity
     full = replace(own, sizing="trace_replay", workload=replace(own.workload, concurrency=brim))
-    answer = recommend(full, CATALOG)
+    return recommend(full, CATALOG)
+
+
+def test_a_crowded_plan_is_rejected_with_the_reason() -> None:
+    answer = brimming()
     rejected = [each for each in answer.replays if each.accepted is False]
     assert rejected
     assert rejected[0].reason
@@ -60,6 +80,30 @@ def test_a_crowded_plan_is_rejected_with_the_reason() -> None:
     assert "; but a replay rejects it: " in sentence(answer)
     assert "REJECTED" in answer_page(answer)
     assert answer.plans
+
+
+def test_a_watermark_is_tried_where_requests_are_preempted_and_set_as_the_version_can() -> None:
+    answer = brimming()
+    first = answer.replays[0]
+    assert first.result
+    assert first.watermark
+    assert first.watermark.result.preemptions < first.result.preemptions
+    assert first.watermark.argument == "--watermark 0.05"
+    assert "With --watermark 0.05 added to its launch line: " in " ".join(answer_page(answer).split())
+    if not first.accepted and first.watermark.accepted:
+        assert "(with --watermark 0.05 it stands)" in sentence(answer)
+    assert all(each.watermark is None for each in answer.replays if each.result and not each.result.preemptions)
+
+
+@pytest.mark.parametrize(("version", "known"), [("0.23.0", False), ("0.24.0", True)])
+def test_a_version_without_the_option_is_never_given_it(version: str, known: bool) -> None:
+    """vLLM 0.24.0 is the first whose engine/arg_utils.py has --watermark; 0.23.0 has not."""
+    answer = brimming(version)
+    assert answer.replays[0].watermark
+    assert (answer.replays[0].watermark.argument is not None) == known
+    page = " ".join(answer_page(answer).split())
+    assert ("--watermark" in page) == known
+    assert (f"but vllm {version} has no option for that" in page) != known
 
 
 def test_at_a_rate_requests_arrive_at_random() -> None:
@@ -88,9 +132,54 @@ def test_a_logs_own_arrivals_are_replayed_at_the_busiest_minutes_rate(tmp_path: 
     assert first.result.requests == pytest.approx(4000 / group.count, rel=0.1)
 
 
-def test_layers_that_keep_windows_are_not_replayed() -> None:
-    asked = ask(CONVERSATIONS, 50, "google/gemma-3-27b-it", sizing="trace_replay", search=TWO)
+WINDOWED = {
+    "google/gemma-3-27b-it": "sliding windows",
+    "openai/gpt-oss-20b": "sliding windows, MXFP4",
+    "meta-llama/Llama-4-Scout-17B-16E-Instruct": "chunks",
+    "Qwen/Qwen3-Next-80B-A3B-Instruct": "recurrent states",
+    "nvidia/NVIDIA-Nemotron-Nano-9B-v2": "Mamba states",
+}
+
+
+@pytest.mark.parametrize("model", WINDOWED)
+def test_layers_that_keep_windows_or_states_are_replayed_by_what_they_keep(model: str) -> None:
+    asked = ask(CONVERSATIONS, 50, model, sizing="trace_replay", search=TWO)
     answer = recommend(asked, CATALOG)
-    assert {each.result for each in answer.replays} == {None}
-    assert all("does not model" in (each.reason or "") for each in answer.replays)
-    assert "not replayed: its layers keep windows" in " ".join(answer_page(answer).split())
+    for each in answer.replays:
+        assert each.result
+        assert each.accepted
+        assert each.result.preemptions == 0 or each.result.peak_kv_share > 0.9
+        assert 0 < each.result.mean_kv_share <= each.result.peak_kv_share <= 1
+        assert (each.kv_tokens, each.result.peak_kv_tokens) == (None, None)
+    assert "the cache fills up to" in answer_page(answer)
+
+
+def pool_of(model: str, kv_dtype: str = "auto") -> KvPool:
+    known, gpu = CATALOG.resolve(model).model, CATALOG.gpu("H100-SXM")
+    return kv_pool(known, engine_constants("vllm", None), gpu, tp=1, kv_dtype=kv_dtype, weights="bf16")
+
+
+@pytest.mark.parametrize("model", WINDOWED)
+def test_what_is_held_is_what_the_engine_charges(model: str) -> None:
+    """The start-up charge (checked against the engine's own classes in tests/memory) is never below what is held."""
+    pool = pool_of(model)
+    holding = holding_of(pool, 16_384)
+    for tokens in (1, 17, 500, 1_024, 1_040, 5_000, 8_192, 40_000):
+        charged = pool.request_blocks(tokens, 16_384)
+        assert charged - len(pool.groups) <= holding.to_admit(tokens) <= charged
+    long = 100_000
+    assert holding.to_admit(long) == pool.request_blocks(long, 16_384)
+    assert holding.blocks(long) == pool.request_blocks(long, 1)
+
+
+@pytest.mark.parametrize("model", WINDOWED)
+def test_the_replay_holds_what_the_law_says(model: str) -> None:
+    """50 clients with room for all: the cache is as full over time as the in-flight law has it on average."""
+    pool, limit = pool_of(model), 16_384
+    law = token_law(CONVERSATIONS, limit)
+    tokens = np.arange(law.top + 1, dtype=np.int64)
+    kept = pool.request_blocks(tokens, np.ones_like(tokens))
+    mean = float(law.charged(kept).pmf @ np.arange(len(law.charged(kept).pmf)))
+    server = Server(10**7, 50, 8_192, pool.block_size, holding=holding_of(pool, 8_192))
+    result = replay_in_loop(CONVERSATIONS, 50, server, ASSUMED_STEP_TIME, limit, count=5_000)
+    assert result.mean_kv_share * server.blocks == pytest.approx(result.mean_running * mean, rel=0.04)

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 from shipped_traces import trace
 
 from recommender.errors import InputError
+from recommender.workload.holding import Holding, Kept
 from recommender.workload.inflight import inflight_of
 from recommender.workload.replay import replay, replay_arrivals, replay_in_loop
 from recommender.workload.replica import Request, Server, StepTime
@@ -81,22 +82,33 @@ class Slow:
         self.todo = [[r.prompt_tokens, r.output_tokens, r.arrival_s, 0, 0, i, True] for i, r in enumerate(requests)]
         self.loop, self.now, self.running, self.waiting = clients, 0.0, [], []
         self.preemptions, self.ended, self.first = 0, {}, {}
-        self.sent = 0
+        self.sent, self.held = 0, {}
 
-    def blocks(self, tokens):
-        return -(-tokens // self.server.block_size)
+    def blocks(self, tokens, computing=1):
+        if not tokens or not self.server.holding:
+            return -(-tokens // self.server.block_size)
+        held = self.server.holding.fixed_blocks
+        for kind in self.server.holding.kinds:
+            whole = -(-tokens // kind.block_tokens)
+            if kind.window is not None:
+                whole = min(whole, -(-(kind.window + computing) // kind.block_tokens) + kind.spare)
+            held += kind.groups * whole
+        return held
 
     def take(self, request, tokens):
         """Room for so many more tokens of one request, or false if it was preempted."""
-        while self.blocks(request[4] + tokens) - self.blocks(request[4]) > self.free:
+        held = self.held.get(request[5], 0)
+        needs = self.blocks(request[4] + tokens, tokens)
+        while needs - held > self.free:
             last = self.running.pop()
-            self.free += self.blocks(last[4])
+            self.free += self.held.pop(last[5])
             last[4], last[6] = 0, True  # its prompt and what it generated are computed again
             self.preemptions += 1
             self.waiting.insert(0, last)
             if last is request:
                 return False
-        self.free -= self.blocks(request[4] + tokens) - self.blocks(request[4])
+        self.free -= needs - held
+        self.held[request[5]] = needs
         request[4] += tokens
         return True
 
@@ -130,7 +142,8 @@ class Slow:
         while self.preemptions == before and budget and self.waiting and len(self.running) < self.server.max_num_seqs:
             request = self.waiting[0]
             kept = int(self.server.watermark * self.server.blocks) if self.running else 0
-            if self.blocks(request[0] + request[3]) + kept > self.free:
+            in_flight = self.server.holding.in_flight_tokens if self.server.holding else 1
+            if self.blocks(request[0] + request[3], in_flight) + kept > self.free:
                 break
             self.running.append(self.waiting.pop(0))
             chunk = min(request[0] + request[3], budget)
@@ -142,13 +155,29 @@ class Slow:
         for request in list(self.running):
             if request[4] == request[0] + request[3]:
                 request[3], request[6] = request[3] + 1, False
+                self.free += self.held[request[5]] - self.blocks(request[4])
+                self.held[request[5]] = self.blocks(request[4])
                 self.first.setdefault(request[5], self.now)
                 if request[3] == request[1]:
                     self.running.remove(request)
-                    self.free += self.blocks(request[4])
+                    self.free += self.held.pop(request[5])
                     self.ended[request[5]] = self.now
                     if self.loop:
                         self.send(1)
+
+
+HOLDINGS = st.builds(
+    Holding,
+    st.lists(
+        st.one_of(
+            st.builds(Kept, st.sampled_from([4, 8, 16, 48]), st.integers(1, 3)),
+            st.builds(Kept, st.sampled_from([4, 8, 16]), st.integers(1, 3), st.integers(1, 40), st.integers(0, 1)),
+        ),
+        max_size=3,
+    ).map(tuple),
+    st.integers(1, 3),
+    st.integers(90, 180),
+)
 
 
 REQUESTS = st.lists(st.tuples(st.integers(1, 60), st.integers(1, 40), st.floats(0, 3)), min_size=1, max_size=25)
@@ -176,6 +205,43 @@ def test_steps_taken_together_are_the_steps_taken_one_by_one(rows, blocks, seqs,
     assert sorted(each.last_token_s for each in fast.finished) == pytest.approx(sorted(slow.ended.values()))
     assert sorted(each.first_token_s for each in fast.finished) == pytest.approx(sorted(slow.first.values()))
     assert fast.peak_blocks <= blocks
+
+
+@settings(max_examples=200, deadline=None)
+@given(
+    REQUESTS,
+    HOLDINGS,
+    st.integers(0, 40),
+    st.integers(1, 8),
+    st.integers(8, 90),
+    st.sampled_from([0.0, 0.1]),
+    st.sampled_from([None, 1, 3, 9]),
+)
+def test_windows_and_states_hold_what_they_keep(rows, holding, more, seqs, budget, watermark, clients):
+    now, requests = 0.0, []
+    for prompt, output, gap in rows:
+        now += gap
+        requests.append(Request(prompt, output, now))
+    blocks = holding.to_admit(max(prompt + output - 1 for prompt, output, _ in rows)) + more
+    server = Server(blocks, seqs, budget, 16, watermark, holding)
+    step_time = StepTime(0.25, 0.015625, 0.0078125)
+    fast = replay(requests, server, step_time, clients=clients)
+    slow = Slow(requests, server, step_time, clients).run()
+    assert fast.preemptions == slow.preemptions
+    assert sorted(each.last_token_s for each in fast.finished) == pytest.approx(sorted(slow.ended.values()))
+    assert slow.free == blocks
+    assert fast.peak_blocks <= blocks
+
+
+def test_a_window_by_hand():
+    """Blocks of 4 tokens, 7 kept besides the one computed: 2 blocks and a spare one, however much is decoded."""
+    sliding = Holding((Kept(4, 1, 7, 1),), in_flight_tokens=16)
+    assert [sliding.blocks(tokens) for tokens in (1, 4, 5, 8, 9, 12, 13, 100)] == [1, 1, 2, 2, 3, 3, 3, 3]
+    assert sliding.blocks(16, computing=16) == 4
+    assert sliding.to_admit(100) == 7  # 7 + 16 tokens in 6 blocks, and one
+    trail = replay([Request(16, 40)], Server(100, 4, 16, 4, holding=sliding), SECOND)
+    assert trail.peak_blocks == 4  # its prompt at once, then 3
+    assert trail.mean_blocks == pytest.approx((4 + 39 * 3) / 40)
 
 
 PUBLISHED = {0.0: 1065, 0.02: 400, 0.05: 187, 0.10: 168, 0.15: 168}

@@ -68,7 +68,8 @@ def _arrivals(tally: Tally) -> Arrivals | None:
         return None
     arrived = tally.requests - tally.unread_times
     peaks = tuple((window, round(float(ratio), 3)) for window, ratio in tally.peaks())
-    return Arrivals(round(float(duration), 3), round(float(arrived / duration), 6), peaks)
+    hourly = tuple(round(ratio, 4) for ratio in tally.hourly())
+    return Arrivals(round(float(duration), 3), round(float(arrived / duration), 6), peaks, hourly)
 
 
 def _notes(tally: Tally) -> tuple[str, ...]:

@@ -11,12 +11,15 @@ from numpy.typing import NDArray
 from recommender.errors import Fault, InputError
 from recommender.units import plural
 from recommender.workload.law import Float, Int
-from recommender.workload.lengths import MAXIMUM_TOKENS, bucket_edges
+from recommender.workload.lengths import HOURS, MAXIMUM_TOKENS, bucket_edges
 
 Mask = NDArray[np.bool_]
 
 WINDOWS_S = (10, 60, 300)
 _BIN_S = 10
+_HOUR_S = 3600.0
+_FIRST_MONDAY_S = 4 * 86400.0  # 1970-01-05
+_DATED_S = 1e9  # times from here on count from 1970, smaller ones from the log's own start
 _LONGEST_LOG_S = 20 * 365 * 86400.0
 _DENSE = 2**20  # lengths up to here are counted in an array, the few beyond in a table
 
@@ -211,6 +214,24 @@ class Tally:
                 busiest[place * _BIN_S // window] += count
             found.append((window, max(busiest.values()) / (arrived / duration * window)))
         return tuple(found)
+
+    def hourly(self) -> tuple[float, ...]:
+        """Rates over the mean by the hour of the day, or of the week where the log covers one; empty below a day.
+
+        The week begins on Monday, UTC, where times count from 1970; else day and week begin with the log.
+        """
+        if self._origin is None or not self.last_s - self.first_s >= HOURS[0] * _HOUR_S:
+            return ()
+        size = HOURS[1] if self.last_s - self.first_s >= HOURS[1] * _HOUR_S else HOURS[0]
+        begins = _FIRST_MONDAY_S if self.first_s >= _DATED_S else self.first_s
+        counts, covered = np.zeros(size), np.zeros(size)
+        for place, count in self._bins.items():
+            counts[int((self._origin + place * _BIN_S - begins) // _HOUR_S) % size] += count
+        for hour in range(int((self.first_s - begins) // _HOUR_S), int((self.last_s - begins) // _HOUR_S) + 1):
+            start = begins + hour * _HOUR_S
+            covered[hour % size] += min(self.last_s, start + _HOUR_S) - max(self.first_s, start)
+        rates = counts / np.maximum(covered, 1.0)
+        return tuple(float(each) for each in rates / rates.mean())
 
     def peak_concurrency(self) -> int | None:
         """The most requests at once, where the log says when they ended."""
