@@ -64,6 +64,7 @@ class EngineConstants:
     forward_hidden_factor: int
     moe_workspace_kept: bool
     multimodal_bytes: int
+    pixel_bytes: int
     sparse_attention_bytes: int
     non_torch: NonTorch
     graphs: Graphs
@@ -188,6 +189,7 @@ def _constants(engine: str, version: str | None) -> EngineConstants:
         forward_hidden_factor=at("forward_hidden_factor")["value"],
         moe_workspace_kept=at("moe_workspace_kept")["value"],
         multimodal_bytes=gib(at("multimodal_profile")["gib"]),
+        pixel_bytes=at("multimodal_profile")["pixel_bytes"],
         sparse_attention_bytes=gib(at("sparse_attention")["gib"]),
         non_torch=NonTorch.of(at("non_torch")),
         graphs=Graphs.of(at("graphs")),
