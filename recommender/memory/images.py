@@ -25,11 +25,14 @@ _V0_VECTORS = 2
 
 @dataclass(frozen=True, slots=True)
 class LargestImage:
-    """The largest image of a model class: tokens in the prompt, patches in the tower, elements of its pixel tensor."""
+    """The largest image of a model class: tokens in the prompt, patches in the tower, elements of its pixel tensor;
+    `doubt` says where the engine profiles with something else.
+    """
 
     tokens: int
     patches: int
     values: int
+    doubt: str
     source: str
 
 
@@ -83,7 +86,7 @@ def _rows() -> dict[str, LargestImage]:
     with _TABLE.open(newline="", encoding="utf-8") as lines:
         return {
             row["architecture"]: LargestImage(
-                int(row["tokens"]), int(row["patches"]), int(row["values"]), row["source"]
+                int(row["tokens"]), int(row["patches"]), int(row["values"]), row["doubt"], row["source"]
             )
             for row in csv.DictReader(lines)
         }

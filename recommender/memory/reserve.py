@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from recommender.catalog.gpus import Gpu
 from recommender.catalog.models import Model
 from recommender.memory.engine import EngineConstants
-from recommender.memory.images import image_terms
+from recommender.memory.images import image_terms, largest_image
 
 H100_MULTIPROCESSORS = 132
 """Assumed where a card's own number is unknown; such a replica is labelled extrapolated."""
@@ -168,6 +168,11 @@ def _gaps(constants: EngineConstants, model: Model, gpu: Gpu, tp: int, pp: int, 
         yield f"workspace of {weights} expert kernels was not measured: that of the 16-bit kernels is assumed"
     if model.experts and ep > 1:
         yield "reserve under expert parallelism was not measured"
+    image = largest_image(model)
+    if image is not None and image.doubt:
+        yield image.doubt
+    if model.multimodal and image is None:
+        yield f"what profiling {model.architecture} with images takes is not known: that of others is assumed"
     if pp > 1:
         yield "reserve under pipeline parallelism was measured for one model only"
     if is_sparse(model):
