@@ -1,5 +1,5 @@
 # What a contributor runs. Everything expects the project installed with its dev extra: pip install -e '.[dev]'
-.PHONY: test lint types bench docs accuracy speed slow all
+.PHONY: test lint types bench docs accuracy reserve speed slow all
 
 all: lint types test docs
 
@@ -18,6 +18,9 @@ docs:
 
 accuracy:
 	python tests/measured/accuracy.py
+
+reserve:
+	python -m recommender.memory.refit
 
 speed:
 	python tests/speed/speed_accuracy.py

@@ -34,8 +34,15 @@ def rotary_caches(fields: Fields, family: Family, head_dim: int) -> tuple[Rotary
         return ()
     if family.transformers_backend:
         return (RotaryCache(positions=2, dimension=dimension // 2, element_bytes=4),)
-    cache = RotaryCache(_positions(fields), dimension, family.rotary_element_bytes)
-    return (cache,) * family.rotary_caches
+    return tuple(
+        RotaryCache(positions, dimension, family.rotary_element_bytes)
+        for positions in (_positions(fields), *_local_positions(fields, family))
+    )
+
+
+def _local_positions(fields: Fields, family: Family) -> tuple[int, ...]:
+    """Rows of the tables of sliding layers, which no scaling stretches (vLLM 0.19.1 models/gemma3.py)."""
+    return (written_len(fields),) * (family.rotary_caches - 1)
 
 
 def _positions(fields: Fields) -> int:

@@ -86,6 +86,8 @@ def calibrated(terms: ReserveTerms, correction: Correction | None) -> ReserveTer
         scratch_bytes=active(terms.scratch_bytes),
         peak_extra_bytes=active(terms.peak_extra_bytes),
         persistent_bytes_per_seq=active(terms.persistent_bytes_per_seq),
+        image_kept_bytes=active(terms.image_kept_bytes),
+        image_encoder_bytes=active(terms.image_encoder_bytes),
         non_torch_bytes=max(0, terms.non_torch_bytes + correction.non_torch_bytes),
         graph_fixed_bytes=_times(terms.graph_fixed_bytes, correction.cuda_graph_ppm),
         graph_bytes=_times(terms.graph_bytes, correction.cuda_graph_ppm),

@@ -27,6 +27,7 @@ from recommender.memory.engine_rows import (
     parse_version,
     row_at,
 )
+from recommender.memory.fitted import filled_in, read_fitted
 
 DATA = Path(__file__).parent / "engines"
 V0_LONG_CONTEXT = 32_768
@@ -65,6 +66,7 @@ class EngineConstants:
     forward_hidden_factor: int
     moe_workspace_kept: bool
     multimodal_bytes: int
+    pixel_bytes: int
     sparse_attention_bytes: int
     non_torch: NonTorch
     graphs: Graphs
@@ -150,7 +152,11 @@ def engine_constants(engine: str, version: str | None) -> EngineConstants:
 
 @lru_cache(maxsize=64)
 def _constants(engine: str, version: str | None) -> EngineConstants:
-    data = _data(engine)
+    return constants_of(filled_in(engine_data(engine), read_fitted(fitted_of(engine))), engine, version)
+
+
+def constants_of(data: Mapping[str, Any], engine: str, version: str | None) -> EngineConstants:
+    """The constants of one version from an engine's data, with everything that is fitted filled in."""
     text = version or data["default_version"]
     number = parse_version(text)
     name = f"{engine} {text}"
@@ -190,6 +196,7 @@ def _constants(engine: str, version: str | None) -> EngineConstants:
         forward_hidden_factor=at("forward_hidden_factor")["value"],
         moe_workspace_kept=at("moe_workspace_kept")["value"],
         multimodal_bytes=gib(at("multimodal_profile")["gib"]),
+        pixel_bytes=at("multimodal_profile")["pixel_bytes"],
         sparse_attention_bytes=gib(at("sparse_attention")["gib"]),
         non_torch=NonTorch.of(at("non_torch")),
         graphs=Graphs.of(at("graphs")),
@@ -199,8 +206,14 @@ def _constants(engine: str, version: str | None) -> EngineConstants:
     )
 
 
+def fitted_of(engine: str) -> Path:
+    """The file of an engine's fitted constants."""
+    return DATA / f"{engine}_fitted.csv"
+
+
 @lru_cache(maxsize=4)
-def _data(engine: str) -> dict[str, Any]:
+def engine_data(engine: str) -> dict[str, Any]:
+    """An engine's data file as it is written."""
     import yaml
 
     return dict(yaml.safe_load((DATA / f"{engine}.yaml").read_text(encoding="utf-8")))

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from recommender.catalog.gpus import Gpu
 from recommender.catalog.models import Model
 from recommender.memory.engine import EngineConstants
+from recommender.memory.images import image_terms, largest_image
 
 H100_MULTIPROCESSORS = 132
 """Assumed where a card's own number is unknown; such a replica is labelled extrapolated."""
@@ -36,19 +37,25 @@ class ReserveTerms:
     graph_fixed_bytes: int
     graph_bytes: int  # at GRAPH_SIZES sizes, without the fixed part
     capture_maximum: int  # 0: no graphs are captured or charged
+    image_tokens: int = 0  # of the largest image; 0: none, or none known
+    image_kept_bytes: int = 0  # of each image, beside the language model
+    image_encoder_bytes: int = 0  # of each image, while it is encoded
+    prompt_tokens: int = 0  # the least the forward pass is run on (V0)
 
     def at(self, seqs: int, batched_tokens: int) -> Reserve:
         """The reserve of a replica started with these limits."""
         rows = min(seqs, batched_tokens)
         scratch = self.scratch_bytes if rows >= SCRATCH_FROM_SEQS else 0
-        forward = batched_tokens * self.forward_bytes_per_token + self.forward_extra_bytes
+        images = max(1, batched_tokens // self.image_tokens) if self.image_tokens else 0
+        forward = max(batched_tokens, self.prompt_tokens) * self.forward_bytes_per_token + self.forward_extra_bytes
         sampler = rows * self.sampler_bytes_per_seq + batched_tokens * self.sampler_bytes_per_token + scratch
         persistent = rows * self.persistent_bytes_per_seq
         graphs = 0
         if self.capture_maximum:
             sizes = capture_sizes(min(2 * seqs, self.capture_maximum, batched_tokens))
             graphs = self.graph_fixed_bytes + self.graph_bytes * sizes // GRAPH_SIZES
-        return Reserve(max(forward, sampler) + self.peak_extra_bytes + persistent, self.non_torch_bytes, graphs)
+        peak = max(max(forward, sampler) + images * self.image_kept_bytes, images * self.image_encoder_bytes)
+        return Reserve(peak + self.peak_extra_bytes + persistent, self.non_torch_bytes, graphs)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,16 +98,18 @@ def reserve_terms(
     per_logit = sampler.float32_millibytes_per_logit if weights == "fp32" else sampler.millibytes_per_logit
     workspace = expert_workspace_bytes_per_token(model, tp, ep)
     kept = workspace if constants.moe_workspace_kept else 0
-    multimodal = constants.multimodal_bytes if model.multimodal else 0
-    received = 4 * model.hidden_size if pp > 1 else 0  # hidden states and residual of the stage before, 16 bit
+    images = image_terms(model, tp, generation=constants.generation(gpu), pixel_bytes=constants.pixel_bytes)
+    multimodal = constants.multimodal_bytes if model.multimodal and not images.tokens else 0
+    beside = images.deep_bytes_per_token
+    beside += 4 * model.hidden_size if pp > 1 else 0  # hidden states and residual of the stage before, 16 bit
     graphs = not enforce_eager and constants.graphs_charged
     permille = _graph_permille(constants, model)
-    forward = forward_bytes_per_token(model, tp, constants.forward_hidden_factor, element) + workspace + received
+    forward = forward_bytes_per_token(model, tp, constants.forward_hidden_factor, element) + workspace + beside
     terms = ReserveTerms(
         forward_bytes_per_token=forward,
         forward_extra_bytes=multimodal if sampler.multimodal_in_forward else 0,
         sampler_bytes_per_seq=per_logit * model.vocabulary // 1000,
-        sampler_bytes_per_token=sampler.bytes_per_hidden * model.hidden_size + kept + received,
+        sampler_bytes_per_token=sampler.bytes_per_hidden * model.hidden_size + kept + beside,
         scratch_bytes=sampler.scratch_bytes_per_multiprocessor
         * (gpu.multiprocessors or H100_MULTIPROCESSORS)
         * model.vocabulary,
@@ -111,6 +120,10 @@ def reserve_terms(
         graph_fixed_bytes=constants.graphs.fixed_bytes * permille // 1000,
         graph_bytes=constants.graphs.bytes_per_layer * (model.layers if layers is None else layers) * permille // 1000,
         capture_maximum=constants.capture_maximum(gpu) if graphs else 0,
+        image_tokens=images.tokens,
+        image_kept_bytes=images.kept_bytes,
+        image_encoder_bytes=images.encoder_bytes,
+        prompt_tokens=images.prompt_tokens,
     )
     return terms if samples else replace(terms, sampler_bytes_per_seq=0, scratch_bytes=0, persistent_bytes_per_seq=0)
 
@@ -155,6 +168,11 @@ def _gaps(constants: EngineConstants, model: Model, gpu: Gpu, tp: int, pp: int, 
         yield f"workspace of {weights} expert kernels was not measured: that of the 16-bit kernels is assumed"
     if model.experts and ep > 1:
         yield "reserve under expert parallelism was not measured"
+    image = largest_image(model)
+    if image is not None and image.doubt:
+        yield image.doubt
+    if model.multimodal and image is None:
+        yield f"what profiling {model.architecture} with images takes is not known: that of others is assumed"
     if pp > 1:
         yield "reserve under pipeline parallelism was measured for one model only"
     if is_sparse(model):

@@ -52,10 +52,13 @@ class _StageRows:
         """Bytes for the KV cache: `ReserveTerms.at`, in arrays."""
         terms = self.terms
         rows = np.minimum(seqs, batched_tokens)
-        forward = batched_tokens * terms["forward_bytes_per_token"] + terms["forward_extra_bytes"]
+        prompts = np.maximum(batched_tokens, terms["prompt_tokens"])
+        forward = prompts * terms["forward_bytes_per_token"] + terms["forward_extra_bytes"]
         sampler = rows * terms["sampler_bytes_per_seq"] + batched_tokens * terms["sampler_bytes_per_token"]
         sampler += np.where(rows >= SCRATCH_FROM_SEQS, terms["scratch_bytes"], 0)
-        peak = np.maximum(forward, sampler) + terms["peak_extra_bytes"]
+        images = np.maximum(1, batched_tokens // np.maximum(1, terms["image_tokens"]))
+        kept, encoder = images * terms["image_kept_bytes"], images * terms["image_encoder_bytes"]
+        peak = np.maximum(np.maximum(forward, sampler) + kept, encoder) + terms["peak_extra_bytes"]
         spent: Int = peak + rows * terms["persistent_bytes_per_seq"] + self._graphs(seqs, batched_tokens)
         return self.left - spent
 

@@ -18,6 +18,7 @@ sys.path.insert(0, str(HERE))
 
 from test_startup_0_19 import answered as answered_0_19  # noqa: E402
 from test_startup_mixed import LEFT_OUT, answered, budget_gib  # noqa: E402
+from unseen import Unseen, unseen  # noqa: E402
 
 from recommender.answer import shipped_catalog  # noqa: E402
 from recommender.units import GIB  # noqa: E402
@@ -94,6 +95,38 @@ def logs_mixed() -> list[Log]:
     ]
 
 
+def unseen_0_19() -> list[Unseen]:
+    """The rows of one machine and version, each model left out of the fit in turn."""
+    return [
+        unseen(
+            row, row["model"], answer, float(row["kv_cache_memory_gib"]), float(row["gpu_memory_utilization"]) * 79.19
+        )
+        for row, answer in answered_0_19()
+    ]
+
+
+def unseen_mixed() -> list[Unseen]:
+    """The rows of many versions and cards, each model left out of the fit in turn."""
+    return [
+        unseen(row, row["model_id"], answer, float(row["available_kv_gib"]), budget_gib(row))
+        for row, answer in answered()
+    ]
+
+
+def unseen_rows(found: Sequence[Unseen]) -> list[str]:
+    """A row for each architecture and release: errors of unseen models beside those in sample."""
+    groups: dict[tuple[str, str], list[Unseen]] = defaultdict(list)
+    for each in found:
+        groups[shipped_catalog().gpu(each.gpu).architecture, each.release].append(each)
+    rows = ["| GPU class | vLLM | logs | median | 90 % | worst | worst in sample |", "|---|---|---|---|---|---|---|"]
+    for (gpu, version), members in sorted(groups.items()):
+        worst = percent(max(abs(each.seen_error) for each in members))
+        rows.append(
+            f"| {gpu} | {version} | {len(members)} | {summary([abs(each.error) for each in members])} | {worst} |"
+        )
+    return rows
+
+
 def unused() -> list[str]:
     """Every row of the mixed set that is not predicted, and why."""
     used = {log.name.split()[0] for log in logs_mixed()}
@@ -120,9 +153,9 @@ def percent(value: float, places: int = 2) -> str:
 
 
 def summary(errors: Sequence[float]) -> str:
-    """Median, 90 % and worst."""
+    """Median, 90 % (by nearest rank) and worst."""
     ordered = sorted(errors)
-    shown = (statistics.median(ordered), ordered[int(0.9 * (len(ordered) - 1))], ordered[-1])
+    shown = (statistics.median(ordered), ordered[math.ceil(0.9 * len(ordered)) - 1], ordered[-1])
     return " | ".join(percent(error) for error in shown)
 
 
@@ -204,6 +237,9 @@ def page() -> str:
         "OTHERS": "\n".join(f"| {name} | {error} % |" for name, error in OTHERS.items()),
         "OURS": f"| recommender | {100 * mean:.2f} % |",
         "GROUPS": "\n".join(grouped([*one, *many])),
+        "UNSEEN_0_19": f"| {len(one)} | {summary([abs(each.error) for each in unseen_0_19()])} |",
+        "UNSEEN_MIXED": f"| {len(many)} | {summary([abs(each.error) for each in unseen_mixed()])} |",
+        "UNSEEN_GROUPS": "\n".join(unseen_rows([*unseen_0_19(), *unseen_mixed()])),
         "LEFT_OUT": "\n".join(unused()),
     }
     for name, table in tables.items():
