@@ -81,7 +81,8 @@ class Evaluation:
         """What memory holds of each row."""
         setting, columns = self._columns(asked, safe_side)
         most = self.load.looked_at(self.enough)
-        return setting, columns, memory_model(self.scenario.memory_model).capacity(setting, columns, most, self.demand)
+        model = memory_model(self.scenario.memory_model, self.scenario.engine)
+        return setting, columns, model.capacity(setting, columns, most, self.demand)
 
     def _columns(self, asked: Sequence[Open], safe_side: bool) -> tuple[Setting, ReplicaColumns]:
         """The rows as the memory model takes them: one engine each."""
