@@ -197,6 +197,8 @@ def _attention_kinds(model: Model) -> tuple[str, ...]:
 
 def _kind(stored: Quantisation) -> str:
     method, _, strategy = stored.method.partition(":")
+    if method == "bitsandbytes":
+        return method
     if method in ("awq", "gptq", "awq_marlin", "gptq_marlin"):
         return method.removesuffix("_marlin")
     if stored.dtype == "int4" or strategy == "packed":
