@@ -13,6 +13,8 @@ from recommender.catalog.models import Model
 from recommender.errors import Fault, InputError
 from recommender.memory.capacity import Demand, WorstCase
 from recommender.memory.longest_length import longest_length
+from recommender.memory.pool_cache import refuse_layers
+from recommender.memory.pool_engine import pool_engine
 from recommender.memory.weights import WeightChoice, weight_choices
 from recommender.scenario import Scenario
 from recommender.search.assemble import assemble, powered
@@ -86,6 +88,8 @@ def look_up(scenario: Scenario, catalog: Catalog, enough: int | None = None, *, 
     as_of = scenario.as_of or newest_price(catalog.offers)
     scenario = replace(scenario, as_of=as_of)
     model, choices = _weights(catalog, scenario)
+    if scenario.engine != "vllm":
+        refuse_layers(model, pool_engine(scenario.engine, scenario.engine_version))
     lengths = scenario.workload.lengths
     longest = longest_length(model, scenario.engine, scenario.engine_version)
     shortest = min(max_model_len_for(lengths, scenario.sla.served_share, BLOCK_TOKENS), longest)

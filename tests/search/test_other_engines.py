@@ -11,7 +11,7 @@ from price_list import ask, cells, price_list
 
 from recommender.answer import ladder, recommend
 from recommender.check import check_plan
-from recommender.errors import InputError
+from recommender.errors import InputError, NotModelledError
 from recommender.scenario import Scenario, Search, Workload, load_scenario
 
 YARN = {
@@ -88,6 +88,11 @@ def test_what_an_engine_has_no_answer_to_is_said_of_its_key(tmp_path: Path, line
     (fault,) = caught.value.faults
     assert fault.key == key
     assert what in fault.what
+
+
+def test_a_model_whose_cache_is_not_modelled_is_refused_by_name() -> None:
+    with pytest.raises(NotModelledError, match="recurrent layers are not modelled for SGLang 0.5.23 yet"):
+        recommend(scenario("sglang", "0.5.23", "Qwen/Qwen3-Next-80B-A3B-Instruct"), price_list("H100-SXM"))
 
 
 def test_each_engine_has_a_version_of_its_own_by_default(tmp_path: Path) -> None:
