@@ -116,7 +116,7 @@ def fit(
         raise InputError(Fault("stands beside max_num_seqs", key="concurrency", expected="one of the two"))
     catalog = catalog or shipped_catalog()
     resolved, card = _named(catalog, model, kv_bytes_per_token, gpu)
-    served, stored = _served(catalog, resolved, weights, engine_version)
+    served, stored = _served(catalog, resolved, weights, engine_version, engine)
     replica = Replica(
         model=served,
         gpu=card,
@@ -162,7 +162,7 @@ def _beyond_one_node(replica: Replica) -> Iterable[str]:
 
 
 def _served(
-    catalog: Catalog, resolved: Resolved, weights: str | None, engine_version: str | None
+    catalog: Catalog, resolved: Resolved, weights: str | None, engine_version: str | None, engine: str
 ) -> tuple[Model, WeightChoice]:
     """The model and its weights: the repository named, or the dtype asked for, or the model's own."""
     model, given, own = resolved.model, resolved.checkpoint, resolved.repository
@@ -172,7 +172,7 @@ def _served(
     by_name = given is not None and weights in (None, given.weights)
     # Beside others of its kind a better known one would be chosen in place of the repository that was named.
     checkpoints = named if by_name else (*catalog.checkpoints_of(resolved.model.id), *named)
-    choices = weight_choices(model, checkpoints, engine_version or ENGINE_VERSION)
+    choices = weight_choices(model, checkpoints, engine_version or ENGINE_VERSION, engine)
     if given is not None and by_name:
         wanted = [each for each in choices if each.checkpoint is not None and each.checkpoint.id == given.id]
     elif weights is not None:

@@ -137,11 +137,13 @@ def fit(
     gpu_memory_utilization: opt.Utilization = None,
     kv_cache_memory_bytes: opt.CacheBytes = None,
     enforce_eager: Annotated[bool, typer.Option("--enforce-eager", help="Run without CUDA graphs.")] = False,
-    engine: Annotated[str, typer.Option(metavar="NAME", help="Inference engine.")] = "vllm",
+    engine: Annotated[str, typer.Option(metavar="NAME", help="vllm, sglang or tensorrt-llm.")] = "vllm",
     engine_version: Annotated[
         str | None, typer.Option(metavar="VERSION", help="Whose rules and constants apply.")
     ] = None,
-    memory_model: Annotated[str, typer.Option(metavar="NAME", help="vllm, or article: the flat 2 GB rule.")] = "vllm",
+    memory_model: Annotated[
+        str, typer.Option(metavar="NAME", help="vllm (the engine's rules), or article: the flat 2 GB rule.")
+    ] = "vllm",
     concurrency: opt.Concurrency = None,
     kv_bytes_per_token: opt.MeasuredBytes = None,
     catalog: opt.Overlays = None,

@@ -155,7 +155,7 @@ search:
   gpus: [H100-SMX]
   weights: [fp8, fq8]
 limits: {usd_per_month: 3.0000001, quota: {gpus: 3}}
-engine: sglang
+engine: sglung
 as_of: 2026-13-01
 """
     found = {(fault.line, fault.key): fault for fault in _faults(tmp_path, text)}
@@ -190,7 +190,6 @@ as_of: 2026-13-01
     ("extra", "key", "instead"),
     [
         ("sla: {queueing: 0.1}", "sla.queueing", "workload.concurrency"),
-        ("engine: tensorrt-llm", "engine", "vllm"),
         ("search: {dp: 2}", "search.dp", "data-parallel attention"),
     ],
 )

@@ -14,7 +14,7 @@ from pydantic_core import PydanticUndefined
 from recommender import load_scenario
 from recommender.scenario_file.faults import scenario_keys
 from recommender.scenario_file.forms import ScenarioForm
-from recommender.scenario_file.later import LATER_KEYS, LATER_VALUES
+from recommender.scenario_file.later import LATER_KEYS
 from recommender.scenario_file.values import Value
 
 PAGE = Path(__file__).parent.parent / "docs" / "scenario.md"
@@ -78,12 +78,10 @@ def _key_rows() -> Iterable[str]:
 
 
 def _later_rows() -> Iterable[str]:
-    yield "| key or value | use instead |"
+    yield "| key | use instead |"
     yield "|---|---|"
     for key, instead in LATER_KEYS.items():
         yield f"| `{key}` | {instead} |"
-    for trail, (words, instead) in LATER_VALUES.items():
-        yield f"| `{'.'.join(map(str, trail))}`: {', '.join(f'`{word}`' for word in words)} | `{instead}` |"
 
 
 def _with(text: str, name: str, rows: Iterable[str]) -> str:

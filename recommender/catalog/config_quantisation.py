@@ -9,12 +9,15 @@ from typing import Any
 
 from recommender.catalog.config_compressed_tensors import block_size, compressed_tensors
 from recommender.catalog.config_fields import Fields
+from recommender.catalog.config_mixed import mixed_precision
 from recommender.catalog.models import Quantisation
 from recommender.errors import Fault, NotModelledError
 
 _DTYPES = {"bfloat16": "bf16", "float16": "fp16", "half": "fp16", "float32": "bf16"}  # float32 is served as 16 bit
-_IGNORE_KEYS = ("modules_to_not_convert", "ignored_layers", "ignore", "exclude_modules")
+_IGNORE_KEYS = ("modules_to_not_convert", "ignored_layers", "ignore", "exclude_modules", "llm_int8_skip_modules")
 _DECLARED = ("quantization_config", "compression_config")
+BITSANDBYTES_BLOCK = 64
+"""Weights that share a scale (bitsandbytes quantize_4bit, blocksize)."""
 _LAYER = re.compile(r"(\blayers)\.(\d+)\.([A-Za-z])")
 _ENTIRE_LAYER = re.compile(r"\blayers\.(\d+)(?:\.?\*)$")
 _MANY_LAYERS = 20  # enough for the spelling to begin 0, 1, 10, 11 ...
@@ -209,9 +212,23 @@ def _fbgemm(declared: Fields) -> Quantisation:
     return Quantisation("fp8", "fbgemm_fp8", 8, None, _ignored(declared))
 
 
+def _bitsandbytes(declared: Fields) -> Quantisation:
+    """4-bit (nf4, fp4) in blocks of 64 with a scale each, or 8-bit with a scale for each output (LLM.int8)."""
+    storage = declared.text("bnb_4bit_quant_storage", default="uint8")
+    if storage != "uint8":
+        what = f"Unsupported bnb_4bit_quant_storage: {storage}"  # the engine's own words
+        raise NotModelledError(Fault(what, file=declared.where, key="bnb_4bit_quant_storage"))
+    ignored = _ignored(declared)
+    if declared.flag("load_in_8bit", "_load_in_8bit"):
+        return Quantisation("int8", "bitsandbytes", 8, None, ignored)
+    return Quantisation("int4", "bitsandbytes", 4, BITSANDBYTES_BLOCK, ignored)
+
+
 def _modelopt(declared: Fields) -> Quantisation:
     algorithm = declared.text("quant_algo").upper()
     ignored = _ignored(declared)
+    if algorithm == "MIXED_PRECISION":
+        return mixed_precision(declared, ignored)
     if algorithm == "FP8":
         return Quantisation("fp8", "modelopt", 8, None, ignored, static_inputs=True)
     if algorithm in ("NVFP4", "FP4"):
@@ -234,6 +251,7 @@ _READERS = {
     "gptq_marlin": _packed,
     "compressed-tensors": _compressed_tensors,
     "fbgemm_fp8": _fbgemm,
+    "bitsandbytes": _bitsandbytes,
     "modelopt": _modelopt,
     "mxfp4": _mxfp4,
 }

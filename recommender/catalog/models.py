@@ -134,8 +134,9 @@ class Quantisation:
     `cut`: the list of ignored modules was cut where it was taken from and is continued over all layers.
     `scale_bytes` is the size of one scale of an FP8 block. `experts` is how routed experts are stored, where otherwise.
     `targets` are the modules stored so: patterns as in `ignored`, EVERY_LINEAR among them for those that no pattern
-    names; empty for every linear layer. Where modules are stored in several ways, `schemes` has them all in the
-    checkpoint's order, and the fields of this one are those of the scheme of the fewest bits.
+    names; empty for every linear layer. `named`: they are a list of single modules, each of which must be there. Where
+    modules are stored in several ways, `schemes` has them all in the checkpoint's order, and the fields of this one are
+    those of the scheme of the fewest bits.
     """
 
     dtype: str
@@ -150,6 +151,7 @@ class Quantisation:
     scale_bytes: int = 4
     experts: Quantisation | None = None
     targets: tuple[str, ...] = ()
+    named: bool = False
     schemes: tuple[Quantisation, ...] = ()
 
     @property

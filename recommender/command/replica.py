@@ -10,13 +10,18 @@ from recommender.catalog.catalog import load_catalog
 from recommender.command.flags import as_typed, flag
 from recommender.errors import Fault, InputError
 from recommender.memory.fit import Fit
+from recommender.memory.pool_engine import pool_engines
 from recommender.report import csv_, json_
 from recommender.report.memory import fit_page
 from recommender.scenario_file.values import Tokens
 from recommender.units import parse_tokens
 
 _TOKENS = ("max_model_len", "max_num_batched_tokens")
-_CHOICES = {"kv_dtype": ("auto", "fp8"), "memory_model": ("vllm", "article")}
+_CHOICES = {
+    "kv_dtype": ("auto", "fp8"),
+    "memory_model": ("vllm", "article"),
+    "engine": ("vllm", *pool_engines()),
+}
 
 
 def fit_replica_of(asked: Mapping[str, Any], overlays: tuple[str, ...]) -> Fit:

@@ -30,13 +30,14 @@ def fit_article(replica: Replica) -> Fit:
     weights = plain_bytes(replica.model, replica.weights)
     cache = cache_bytes(replica)
     tokens = max(Fraction(0), cache / per_token)
-    length = replica.max_model_len or replica.model.max_model_len
     constants = engine_constants(replica.engine, replica.engine_version)
+    longest = replica.model.longest(constants.number)
+    length = replica.max_model_len or longest
     limits = limits_of(constants, replica.gpu, length, replica.max_num_seqs, replica.max_num_batched_tokens)
     why = _refusal(cache, per_token, length, tokens)
     estimated = None if why is None else int(tokens) or None
-    if length > replica.model.max_model_len:
-        why, estimated = too_long(constants, length, replica.model.max_model_len), None
+    if length > longest:
+        why, estimated = too_long(constants, length, longest), None
     return Fit(
         model=replica.model.id,
         gpu=replica.gpu.name,

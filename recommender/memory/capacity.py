@@ -124,15 +124,19 @@ class WorstCase:
 
 
 class MemoryModel(Protocol):
-    """One of the two memory models (`vllm`, `article`): `memory_model(name)` gives it."""
+    """A memory model (an engine's own rules, or `article`): `memory_model(name, engine)` gives it."""
 
     def capacity(self, setting: Setting, columns: ReplicaColumns, limit: int, demand: Demand) -> Capacity:
         """How many requests, up to `limit`, each candidate holds."""
         ...
 
 
-def memory_model(name: str) -> MemoryModel:
-    """The memory model of that name. Raises InputError."""
+def memory_model(name: str, engine: str = "vllm") -> MemoryModel:
+    """The memory model of that name, for an engine: `vllm` is the engine's own rules. Raises InputError."""
+    if name == "vllm" and engine != "vllm":
+        from recommender.memory.pool_capacity import PoolMemory
+
+        return PoolMemory()
     if name == "vllm":
         from recommender.memory.vllm_capacity import VllmMemory
 

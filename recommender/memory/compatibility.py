@@ -1,6 +1,7 @@
 """Whether a replica can run at all: engine, card, dtypes, tensor-parallel size and quantised shapes.
 
-What is not stated anywhere is refused: unknown is not yes. Facts are rows of compatibility.csv, each with its source.
+What is not stated anywhere is refused: unknown is not yes. Facts are rows of one table for each engine
+(compatibility.csv for vLLM), each with its source.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from functools import lru_cache
 from recommender.catalog.gpus import Gpu
 from recommender.catalog.models import Model, Quantisation
 from recommender.memory.divisibility import refusal_of_shapes, refusal_of_tp
-from recommender.memory.model_classes import doubt_of_class, refusal_of_class
+from recommender.memory.model_classes import ENGINE_NAMES, doubt_of_class, refusal_of_class
 from recommender.memory.support import Support, Version, support, version_numbers
 
 _PLAIN = ("bf16", "fp16")
@@ -21,6 +22,8 @@ _NO_FLOAT16 = ("Gemma2", "Gemma3", "Glm4ForCausalLM")
 _FLASHINFER_HEAD_SIZES = (64, 128, 256, 512)
 _FLASHINFER = "FLASHINFER"
 _LATENT = {"mla": "latent", "compressed": "compressed"}
+_STRICTEST = (0, 0, 0)
+"""What other engines pad or refine is not known: their shapes are held to what the kernels take as they are."""
 _INDEXED = {"mla": "indexed latent", "compressed": "compressed", "full": "indexed"}
 
 
@@ -53,7 +56,8 @@ def compatible(
     card = _card(model, gpu, weights, quantisation, kv_dtype, engine, engine_version)
     if not card.ok:
         return card
-    return _shapes(model, quantisation, tp, version_numbers(engine_version), expert_parallel) or card
+    shaped = version_numbers(engine_version) if engine == "vllm" else _STRICTEST
+    return _shapes(model, quantisation, tp, shaped, expert_parallel) or card
 
 
 @lru_cache(maxsize=8192)
@@ -84,28 +88,29 @@ def _card(
 ) -> Verdict:
     """What the card itself allows, whatever the number of cards."""
     version = version_numbers(engine_version)
-    if engine != "vllm":
+    if engine not in ENGINE_NAMES:
         return _no(f"what runs on which GPU is not known for the engine {engine!r}")
+    shown = ENGINE_NAMES[engine]
     if not version:
-        return _no(f"{engine_version!r} is not a version of vLLM")
-    if gpu.engine != "vllm":
-        return _no(f"vLLM does not run on {gpu.name}")
-    unknown = refusal_of_class(model.architecture, engine_version)
+        return _no(f"{engine_version!r} is not a version of {shown}")
+    if gpu.engine == "none":
+        return _no(f"{shown} does not run on {gpu.name}")
+    unknown = refusal_of_class(model.architecture, engine_version, engine)
     if unknown is not None:
         return _no(*unknown)
     asked = [("engine", ""), ("dtype", "fp16" if model.native == "fp16" else "bf16")]
     asked += [("attention", what) for what in _attention_kinds(model)]
     asked += [("weights", what) for what in _weight_kinds(model, weights, quantisation)]
-    asked.append(("kv", "fp8" if "fp8" in (kv_dtype, _declared_kv(model, kv_dtype)) else "auto"))
+    asked.append(("kv", _kv_kind(model, kv_dtype, engine)))
     rows = []
     for topic, what in asked:
-        row = support(topic, what, gpu, version)
-        refusal = _refusal(row, topic, what, model, gpu, engine_version)
+        row = support(topic, what, gpu, version, engine)
+        refusal = _refusal(row, topic, what, model, gpu, f"{shown} {engine_version}")
         if refusal is not None:
             return refusal
         assert row is not None
         rows.append(row)
-    doubt = doubt_of_class(model.architecture)
+    doubt = doubt_of_class(model.architecture) if engine == "vllm" else None
     return _accept(rows, (doubt,) if doubt else ())
 
 
@@ -124,11 +129,11 @@ def _accept(rows: list[Support], doubts: tuple[str, ...]) -> Verdict:
     )
 
 
-def _refusal(row: Support | None, topic: str, what: str, model: Model, gpu: Gpu, engine_version: str) -> Verdict | None:
+def _refusal(row: Support | None, topic: str, what: str, model: Model, gpu: Gpu, engine: str) -> Verdict | None:
     if row is None:
         words = {"kv": "KV cache"}.get(topic, topic)
-        subject = {"engine": "vLLM", "dtype": what}.get(topic, f"{what} {words}")
-        return _no(f"{subject} on {gpu.name} with vLLM {engine_version}: not known to work")
+        subject = {"engine": engine.partition(" ")[0], "dtype": what}.get(topic, f"{what} {words}")
+        return _no(f"{subject} on {gpu.name} with {engine}: not known to work")
     if row.verdict == "no":
         return _no(f"{gpu.name}: {row.note}", row.source)
     if row.verdict == "cast" and model.architecture.startswith(_NO_FLOAT16):
@@ -153,6 +158,13 @@ def _flashinfer_refusal(model: Model, gpu: Gpu) -> Verdict | None:
     if any(group.kind == "mla" for group in model.attention):
         return _no(f"{gpu.name}: an FP8 latent (MLA) KV cache is not known to work before 8.9", source)
     return None
+
+
+def _kv_kind(model: Model, kv_dtype: str, engine: str) -> str:
+    """The row of the table that the KV cache needs; a latent FP8 one is stated apart for the engines besides vLLM."""
+    if "fp8" not in (kv_dtype, _declared_kv(model, kv_dtype)):
+        return "auto"
+    return "fp8 latent" if engine != "vllm" and "latent" in _attention_kinds(model) else "fp8"
 
 
 def _declared_kv(model: Model, kv_dtype: str) -> str | None:
@@ -185,6 +197,8 @@ def _attention_kinds(model: Model) -> tuple[str, ...]:
 
 def _kind(stored: Quantisation) -> str:
     method, _, strategy = stored.method.partition(":")
+    if method == "bitsandbytes":
+        return method
     if method in ("awq", "gptq", "awq_marlin", "gptq_marlin"):
         return method.removesuffix("_marlin")
     if stored.dtype == "int4" or strategy == "packed":

@@ -90,11 +90,22 @@ _Rule = Callable[[Part, Quantisation, Version], str | None]
 
 def _rule(stored: Quantisation) -> _Rule | None:
     method, _, strategy = stored.method.partition(":")
+    if method == "bitsandbytes":
+        return _unsplit
     if method == "fp8_block" or strategy == "block":
         return _blocks
     if method in _PACKED or (method == "compressed-tensors" and (stored.dtype == "int4" or strategy == "packed")):
         return _packed
     return _sixteens if stored.dtype == "nvfp4" else None
+
+
+def _unsplit(part: Part, stored: Quantisation, version: Version) -> str | None:
+    """The scales of a bitsandbytes checkpoint cannot be split over GPUs (vLLM bitsandbytes_loader.py)."""
+    if part.tp == 1:
+        return None
+    return (
+        "Prequant BitsAndBytes models with tensor parallelism is not supported. Please try with pipeline parallelism."
+    )
 
 
 def _local(tensor: Tensor, tp: int) -> tuple[int, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from recommender.catalog.models import EVERY_LINEAR, LayerIndices, Quantisation, Tensor
@@ -26,6 +26,16 @@ def exempt_layers(tensor: Tensor, stored: Quantisation) -> LayerIndices:
     skipped = set(ignored)
     kept = tuple(each for each in tensor.layers if each in skipped or scheme_of(tensor, each, stored) is None)
     return tensor.layers if len(kept) == len(tensor.layers) else kept
+
+
+def refuse_missing(tensors: Sequence[Tensor], stored: Quantisation) -> None:
+    """Raises NotModelledError where a module that a checkpoint lists by name is none of the model's."""
+    for scheme in stored.schemes or (stored,):
+        for pattern in scheme.targets if scheme.named else ():
+            if not any(matches(pattern, path) for each in tensors for at in each.layers for path in _paths(each, at)):
+                raise NotModelledError(
+                    f"a list of quantised modules that names others than are modelled: {pattern[:80]}"
+                )
 
 
 def schemes_of(tensor: Tensor, layers: LayerIndices, stored: Quantisation) -> Mapping[Quantisation, LayerIndices]:

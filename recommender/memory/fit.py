@@ -114,7 +114,7 @@ class Fit:
 
 
 def fit_replica(replica: Replica, memory_model: str = "vllm") -> Fit:
-    """What one replica holds under a memory model: `vllm` (the engine's rules) or `article` (the source article's).
+    """What one replica holds under a memory model: `vllm` (its engine's rules) or `article` (the source article's).
 
     Raises InputError where the card's memory is unknown or a value is out of range, NotModelledError where a part of
     the model is not modelled. A replica that the engine would refuse is an answer, not an error.
@@ -124,6 +124,10 @@ def fit_replica(replica: Replica, memory_model: str = "vllm") -> Fit:
         from recommender.memory.article import fit_article
 
         return fit_article(replica)
+    if replica.engine != "vllm":
+        from recommender.memory.pool_fit import fit_pool
+
+        return fit_pool(replica)
     from recommender.memory.vllm import fit_vllm
 
     return fit_vllm(replica)
@@ -148,6 +152,9 @@ def _check(replica: Replica, memory_model: str) -> None:
         if value is not None and value < 1:
             faults.append(Fault(f"{value} is not a count", key=name, expected="at least 1"))
     faults += _expert_faults(replica) + _ceiling_faults(replica)
+    if memory_model == "article" and replica.engine != "vllm":
+        what = "the article's memory model knows no other engine's rules"
+        faults.append(Fault(what, key="engine", expected="vllm, or no memory_model"))
     share = replica.gpu_memory_utilization
     if share is not None and not 0 < share <= 1:
         faults.append(

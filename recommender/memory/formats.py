@@ -2,7 +2,8 @@
 
 What each format keeps beside the packed weights (scales, zero points, shape vectors) is read from the weight creation
 of vLLM 0.33.0: model_executor/layers/quantization/{fp8,fbgemm_fp8,modelopt,auto_awq,auto_gptq,moe_wna16}.py and
-compressed_tensors/. Repacking after the load is not in these figures.
+compressed_tensors/; bitsandbytes.py, which later became a plugin, of 0.11. Repacking after the load is not in these
+figures.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from recommender.units import ceil_div, round_up
 
 _FLOAT32 = 4
 _WORD_BITS = 32
+_CODE_VALUES = 16
 _SHAPE_VECTOR_BYTES = 2 * 8  # two int64: the shape before packing
 _EXPERT_SHAPE_BYTES = 2 * 2 * 2  # two vectors of two 16-bit values an expert
 _SMALLEST_GROUP = 32
@@ -62,11 +64,24 @@ def linear_bytes(stored: Quantisation, at: Matrix) -> int:
         bound = _FLOAT32 if stored.method == "fbgemm_fp8" else 0  # the upper bound of its inputs' scales
         return at.elements + _FLOAT32 * at.outputs + _channel_inputs(stored, at) + bound
     if scheme == "nvfp4":
-        return at.outputs * (at.inputs // 2 + at.inputs // _group(stored)) + 2 * _FLOAT32 * len(at.widths)
+        scales = 2 if stored.static_inputs else 1
+        return at.outputs * (at.inputs // 2 + at.inputs // _group(stored)) + scales * _FLOAT32 * len(at.widths)
+    if scheme == "bitsandbytes":
+        return _bitsandbytes_bytes(stored, at)
     if scheme == "packed":
         shape = _SHAPE_VECTOR_BYTES if _is_compressed(stored) else 0
         return _packed_bytes(_with_zeros(stored), at, _group_of(stored, at.inputs)) + shape
     raise _unknown(stored)
+
+
+def _bitsandbytes_bytes(stored: Quantisation, at: Matrix) -> int:
+    """Packed weights; for each fused part 32-bit scales of its blocks and the table of the 16 values, or one of each
+    output. Nested scales are unfolded as they are loaded (vLLM bitsandbytes_loader.py, _dequantize_dq).
+    """
+    if stored.bits == 8:
+        return at.elements + _FLOAT32 * at.outputs
+    blocks = sum(ceil_div(width * at.inputs, _group(stored)) for width in at.widths)
+    return at.elements // 2 + _FLOAT32 * (blocks + _CODE_VALUES * len(at.widths))
 
 
 def expert_bytes(stored: Quantisation, at: Experts) -> int:
@@ -128,6 +143,8 @@ def _scheme(stored: Quantisation) -> str:
         return stored.dtype
     if method in ("awq", "gptq", "awq_marlin", "gptq_marlin"):
         return "packed"
+    if method == "bitsandbytes":
+        return method
     if method in ("fp8", "fp8_online", "modelopt") and stored.dtype == "fp8":
         return "tensor"
     if method == "fp8_block":

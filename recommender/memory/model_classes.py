@@ -1,15 +1,14 @@
-"""From which engine version on a model class is known: the rows of model_classes.csv, each with its source."""
+"""From which engine version on a model class is known: the rows of an engine's table, each with its source."""
 
 from __future__ import annotations
 
 import csv
 from dataclasses import dataclass
 from functools import lru_cache
-from pathlib import Path
 
-from recommender.memory.support import Version, version_numbers
+from recommender.memory.support import Version, table_of, version_numbers
 
-_TABLE = Path(__file__).with_name("model_classes.csv")
+ENGINE_NAMES = {"vllm": "vLLM", "sglang": "SGLang", "tensorrt-llm": "TensorRT-LLM"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,17 +26,24 @@ class ModelClass:
         return version_numbers(self.since)
 
 
-def model_class(architecture: str) -> ModelClass | None:
+def model_class(architecture: str, engine: str = "vllm") -> ModelClass | None:
     """The row of an architecture; None where no registry was read for it."""
-    return _rows().get(architecture)
+    return _rows(engine).get(architecture)
 
 
-def refusal_of_class(architecture: str, engine_version: str) -> tuple[str, str] | None:
-    """(why this version does not serve the class, source), or None. A class without a row is not refused."""
-    row = model_class(architecture)
+def refusal_of_class(architecture: str, engine_version: str, engine: str = "vllm") -> tuple[str, str] | None:
+    """(why this version does not serve the class, source), or None. A class without a row is not refused by vLLM, whose
+    registries were all read; by the other engines it is.
+    """
+    row = model_class(architecture, engine)
+    if row is None and engine != "vllm":
+        return f"{architecture} is not known to be served by {ENGINE_NAMES[engine]}", ""
     if row is None or version_numbers(engine_version) >= row.number:
         return None
-    return f"vLLM {engine_version} does not know {architecture}: it needs {row.since} or newer", row.source
+    return (
+        f"{ENGINE_NAMES[engine]} {engine_version} does not know {architecture}: it needs {row.since} or newer",
+        row.source,
+    )
 
 
 def doubt_of_class(architecture: str) -> str | None:
@@ -47,7 +53,7 @@ def doubt_of_class(architecture: str) -> str | None:
     return f"from which vLLM version on {architecture} is served is not known"
 
 
-@lru_cache(maxsize=1)
-def _rows() -> dict[str, ModelClass]:
-    with _TABLE.open(newline="", encoding="utf-8") as lines:
+@lru_cache(maxsize=4)
+def _rows(engine: str) -> dict[str, ModelClass]:
+    with table_of("model_classes", engine).open(newline="", encoding="utf-8") as lines:
         return {row["architecture"]: ModelClass(**row) for row in csv.DictReader(lines)}

@@ -50,6 +50,8 @@ class Published:
 @lru_cache(maxsize=256)
 def published(model: Model, stored: Quantisation | None, checkpoint: Checkpoint | None) -> Published:
     """What is known of a checkpoint's size, beside what its config says it holds."""
+    if stored is not None and stored.method == "bitsandbytes":
+        return Published("computed from the config; scales are unfolded as they are loaded, unlike in its files")
     if checkpoint is not None and checkpoint.group_bytes:
         return replace(_by_group(model, stored, checkpoint), confirmed=True)
     if checkpoint is None or checkpoint.bytes_total is None or checkpoint.size_kind not in _MEASURED:

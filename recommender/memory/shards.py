@@ -13,7 +13,7 @@ from functools import lru_cache
 
 from recommender.catalog.models import AttentionLayers, LayerIndices, Model, Quantisation, Tensor
 from recommender.errors import InputError, NotModelledError
-from recommender.memory.exemptions import exempt_layers, schemes_of
+from recommender.memory.exemptions import exempt_layers, refuse_missing, schemes_of
 from recommender.memory.formats import Experts, Matrix, cache_scale_bytes, expert_bytes, linear_bytes
 from recommender.units import ceil_div, round_up
 
@@ -45,6 +45,8 @@ class Split:
 def held(model: Model, quantisation: Quantisation | None, split: Split, stage: int) -> Held:
     """What rank 0 of a pipeline stage holds. Raises InputError where tp does not divide what it has to."""
     layers = stage_layers(model.layers, split.pp)[stage]
+    if quantisation is not None:
+        refuse_missing(model.tensors, quantisation)
     found = (_on_stage(model, tensor, layers, stage, split.pp) for tensor in model.tensors)
     kept, modules = _by_storage([part for part in found if part is not None], quantisation)
     plain: dict[str, int] = defaultdict(int)

@@ -1,4 +1,4 @@
-"""Which GPU runs what from which engine version on: the rows of compatibility.csv, each with its source."""
+"""Which GPU runs what from which engine version on: the rows of an engine's table, each with its source."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from pathlib import Path
 
 from recommender.catalog.gpus import Gpu
 
-_TABLE = Path(__file__).with_name("compatibility.csv")
 _MIB = 2**20
 
 Version = tuple[int, ...]
@@ -47,9 +46,9 @@ class Support:
         return self.engine_from <= version and (not self.engine_to or version < self.engine_to)
 
 
-def support(topic: str, what: str, gpu: Gpu, version: Version) -> Support | None:
+def support(topic: str, what: str, gpu: Gpu, version: Version, engine: str = "vllm") -> Support | None:
     """The row that answers for a GPU and an engine version; None where nobody stated it."""
-    rows = _rows().get((topic, what), ())
+    rows = _rows(engine).get((topic, what), ())
     return next((row for row in rows if row.covers(gpu, version)), None)
 
 
@@ -66,10 +65,15 @@ def version_numbers(text: str) -> Version:
     return (*numbers, 0, 0)[:3] if numbers else ()
 
 
-@lru_cache(maxsize=1)
-def _rows() -> dict[tuple[str, str], tuple[Support, ...]]:
+def table_of(name: str, engine: str) -> Path:
+    """A table of facts of one engine: those of vLLM under the plain name."""
+    return Path(__file__).with_name(f"{name}.csv" if engine == "vllm" else f"{name}_{engine}.csv")
+
+
+@lru_cache(maxsize=4)
+def _rows(engine: str) -> dict[tuple[str, str], tuple[Support, ...]]:
     found: dict[tuple[str, str], list[Support]] = {}
-    with _TABLE.open(newline="", encoding="utf-8") as lines:
+    with table_of("compatibility", engine).open(newline="", encoding="utf-8") as lines:
         for row in csv.DictReader(lines):
             found.setdefault((row["topic"], row["what"]), []).append(_support(row))
     return {key: tuple(rows) for key, rows in found.items()}

@@ -6,13 +6,12 @@ from recommender.errors import InputError
 from recommender.memory.decision import refusal_at
 from recommender.memory.fit import Fit, Replica, Totals
 from recommender.memory.kv import KvPool, KvSize, kv_size
-from recommender.memory.published import published
+from recommender.memory.loaded_from import weights_source
 from recommender.memory.remarks import idle_block, warnings_of
 from recommender.memory.reserve import extrapolated
 from recommender.memory.start import Start, budget_at, correction_of, start_of
 from recommender.memory.startup import Budget
 from recommender.memory.uncertainty import reserve_margin_bytes, weights_margin_bytes
-from recommender.memory.weights import stored_as
 
 
 def fit_vllm(replica: Replica) -> Fit:
@@ -149,7 +148,7 @@ def _sources(start: Start) -> dict[str, str]:
     sampler = constants.samplers[constants.runner(replica.model, start.quantised)]
     return {
         "memory": replica.gpu.memory_source,
-        "weights": _weights_source(replica),
+        "weights": weights_source(replica.model, replica.weights, replica.checkpoint),
         "activation": sampler.source,
         "non_torch": constants.non_torch.source,
         "cuda_graph": constants.graphs.source if constants.graphs_charged else "not charged by this version",
@@ -157,15 +156,6 @@ def _sources(start: Start) -> dict[str, str]:
         "utilization": constants.sources["gpu_memory_utilization"],
         "compatibility": start.verdict.source,
     }
-
-
-def _weights_source(replica: Replica) -> str:
-    """Where the weights' bytes come from, and whether the files' own size agrees with the config."""
-    checkpoint = replica.checkpoint
-    if checkpoint is None:
-        return replica.model.source
-    said = published(replica.model, stored_as(replica.model, replica.weights, checkpoint), checkpoint).source
-    return said if checkpoint.source in said else f"{said}; {checkpoint.source}"
 
 
 def _warnings(start: Start, budget: Budget | None, why: str | None) -> tuple[str, ...]:

@@ -16,6 +16,8 @@ PLAIN = ("bf16", "fp16")
 BITS = {"bf16": 16, "fp16": 16, "fp8": 8, "int8": 8, "int4": 4, "nvfp4": 4, "mxfp4": 4}
 SIZE_KINDS = ("index", "repository", "log", "stated", "computed", "unknown")  # most trusted first
 
+# Engines that make FP8 of 16-bit weights as they load them.
+ONLINE = {"vllm": "vLLM", "sglang": "SGLang"}
 # What `--quantization fp8` makes of 16-bit weights: per-tensor FP8 linear layers (vLLM 0.33.0 quantization/online/).
 ONLINE_FP8 = Quantisation("fp8", "fp8_online", 8, None, quantises_router=True)
 # What llm-compressor's W4A16 and modelopt's NVFP4 recipes write by default: routers, head and embeddings in 16 bit.
@@ -130,7 +132,9 @@ def _is_own(model: Model, checkpoint: Checkpoint | None) -> bool:
     return checkpoint is None or checkpoint.id == model.id or (stored is not None and stored.experts is not None)
 
 
-def weight_choices(model: Model, checkpoints: Iterable[Checkpoint], engine_version: str) -> tuple[WeightChoice, ...]:
+def weight_choices(
+    model: Model, checkpoints: Iterable[Checkpoint], engine_version: str, engine: str = "vllm"
+) -> tuple[WeightChoice, ...]:
     """Native weights first, then fewer bits: published checkpoints, else FP8 at load time, else one to be made."""
     published = _best_of_each(model, checkpoints)
     choices = [_native(model, published)]
@@ -139,8 +143,8 @@ def weight_choices(model: Model, checkpoints: Iterable[Checkpoint], engine_versi
     fewer = (found for found in published if BITS[found.weights] < BITS[model.native])
     choices += [_published(model, checkpoint) for checkpoint in fewer]
     words = {choice.weights for choice in choices}
-    if model.native in PLAIN and "fp8" not in words:
-        choices.append(_online(engine_version))
+    if model.native in PLAIN and "fp8" not in words and engine in ONLINE:
+        choices.append(_online(engine_version, engine))
     choices += [_to_make(word) for word in ("int4", "nvfp4") if word not in words]
     return tuple(sorted(choices, key=_order))
 
@@ -217,9 +221,10 @@ def _published(model: Model, checkpoint: Checkpoint) -> WeightChoice:
     )
 
 
-def _online(engine_version: str) -> WeightChoice:
-    peak = "one layer of them at a time" if _streams(engine_version) else "all of them before they shrink"
-    source = f"vLLM --quantization fp8: 16-bit weights are quantised at load time, {peak} on the GPU"
+def _online(engine_version: str, engine: str) -> WeightChoice:
+    streams = engine == "vllm" and _streams(engine_version)
+    peak = "one layer of them at a time" if streams else "all of them before they shrink"
+    source = f"{ONLINE[engine]} --quantization fp8: 16-bit weights are quantised at load time, {peak} on the GPU"
     return WeightChoice("fp8", 1, "online", None, ONLINE_FP8, source, ("--quantization", "fp8"))
 
 

@@ -8,19 +8,33 @@ from collections.abc import Iterable, Sequence
 from recommender.catalog.models import Model
 from recommender.memory.fit import Fit
 from recommender.memory.weights import WeightChoice
+from recommender.report.launch_others import sglang_words, trtllm_words
 
 
 def launch_line(
     model: Model, choice: WeightChoice, fit: Fit, arguments: Sequence[str] = (), *, enforce_eager: bool = False
 ) -> str:
-    """The `vllm serve` line of a replica; `arguments` are what compatibility asks for besides.
+    """The line that starts a replica with its engine; `arguments` are what compatibility asks for besides.
 
-    Where the checkpoint would have to be made first, a local path stands for it and a comment says so.
+    Where the checkpoint would have to be made first, a local path stands for it and a comment says so; a comment also
+    says what a file named in the line has to hold.
     """
-    words = ["vllm", "serve", _served(model, choice), *_sizes(fit), *_limits(fit), *_dtypes(choice, fit)]
-    words += ["--enforce-eager"] if enforce_eager else []
+    words, comment = _words(model, choice, fit, enforce_eager)
     line = shlex.join([*words, *_further([*choice.launch_arguments, *arguments, *fit.launch_arguments], words)])
-    return f"{line}  # make this checkpoint first" if choice.how == "to_make" else line
+    comments = ["make this checkpoint first"] if choice.how == "to_make" else []
+    comments += [comment] if comment else []
+    return f"{line}  # {'; '.join(comments)}" if comments else line
+
+
+def _words(model: Model, choice: WeightChoice, fit: Fit, enforce_eager: bool) -> tuple[list[str], str]:
+    """(the command with its flags, what else has to be done)."""
+    served = _served(model, choice)
+    if fit.engine == "sglang":
+        return sglang_words(model, served, choice, fit, enforce_eager), ""
+    if fit.engine == "tensorrt-llm":
+        return trtllm_words(served, fit, enforce_eager)
+    words = ["vllm", "serve", served, *_sizes(fit), *_limits(fit), *_dtypes(choice, fit)]
+    return words + (["--enforce-eager"] if enforce_eager else []), ""
 
 
 def _served(model: Model, choice: WeightChoice) -> str:

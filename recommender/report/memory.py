@@ -6,10 +6,23 @@ from recommender.memory.fit import Fit
 from recommender.report.grid import grid, page, paragraph
 from recommender.units import GB, GIB
 
+LIMIT_NAMES = {
+    "sglang": ("context-length", "max-running-requests", "chunked-prefill-size"),
+    "tensorrt-llm": ("max_seq_len", "max_batch_size", "max_num_tokens"),
+}
+"""What each engine calls its three limits."""
+
 
 def breakdown(fit: Fit) -> list[str]:
     """The bytes of one GPU line by line."""
-    rows = [
+    head = ("per GPU", "GB", "GiB", "bytes")
+    return grid(head, [(what, f"{n / GB:.2f}", f"{n / GIB:.2f}", f"{n:,}") for what, n in _rows(fit)])
+
+
+def _rows(fit: Fit) -> list[tuple[str, int]]:
+    if fit.memory_model not in ("vllm", "article"):
+        return _pool_rows(fit)
+    return [
         ("memory as " + ("marketed" if fit.memory_model == "article" else "the driver reports it"), fit.memory_bytes),
         (f"usable at utilization {fit.gpu_memory_utilization:g}", fit.usable_bytes),
         ("weights", fit.weights_bytes),
@@ -20,8 +33,19 @@ def breakdown(fit: Fit) -> list[str]:
         *_workspace(fit),
         ("KV cache", fit.kv_cache_bytes),
     ]
-    head = ("per GPU", "GB", "GiB", "bytes")
-    return grid(head, [(what, f"{n / GB:.2f}", f"{n / GIB:.2f}", f"{n:,}") for what, n in rows])
+
+
+def _pool_rows(fit: Fit) -> list[tuple[str, int]]:
+    """The same for an engine that takes a share of what is free: what the share leaves is a line of its own."""
+    left, share = fit.memory_bytes - fit.usable_bytes, f"{fit.gpu_memory_utilization:g}"
+    rows = [("memory as the driver reports it", fit.memory_bytes)]
+    if fit.activation_bytes:
+        rows += [("weights", fit.weights_bytes), ("activations", fit.activation_bytes)]
+        rows += [("outside PyTorch, CUDA graphs", fit.non_torch_bytes)]
+        return [*rows, (f"KV cache, {share} of the rest", fit.kv_cache_bytes), ("left free", left)]
+    rows += [("gone before loading (context, NCCL)", fit.non_torch_bytes)]
+    rows += [("left for activations and CUDA graphs", left)]
+    return [*rows, ("weights", fit.weights_bytes), (f"KV cache, the rest of a share of {share}", fit.kv_cache_bytes)]
 
 
 def _workspace(fit: Fit) -> list[tuple[str, int]]:
@@ -43,10 +67,10 @@ def fit_page(fit: Fit) -> str:
     gpus = fit.tp * fit.pp * fit.dp
     checkpoint = f" ({fit.checkpoint})" if fit.checkpoint and fit.checkpoint != fit.model else ""
     what = f"{fit.model}, {fit.weights} weights{checkpoint}, {fit.kv_dtype} KV cache, on {gpus} x {fit.gpu}"
+    length, seqs, tokens = LIMIT_NAMES.get(fit.engine, ("max-model-len", "max-num-seqs", "max-num-batched-tokens"))
     how = (
-        f"max-model-len {fit.max_model_len:,}, max-num-seqs {fit.max_num_seqs:,}, "
-        f"max-num-batched-tokens {fit.max_num_batched_tokens:,}; {fit.engine} {fit.engine_version}, "
-        f"{fit.memory_model} memory model"
+        f"{length} {fit.max_model_len:,}, {seqs} {fit.max_num_seqs:,}, "
+        f"{tokens} {fit.max_num_batched_tokens:,}; {fit.engine} {fit.engine_version}, {fit.memory_model} memory model"
     )
     head = [*paragraph(what), *paragraph(how)]
     if fit.weights_bytes == 0:  # it cannot be split over these GPUs: there is nothing to show

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from recommender.memory.calibration import calibration_of
+from recommender.memory.pool_engine import default_version_of
 from recommender.scenario import Cap, Limits, LogFile, OwnCards, OwnRuns, Scenario, Search, Sla, Workload
 from recommender.scenario_file.forms import (
     RUNGS,
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 def scenario_from_form(form: ScenarioForm, lengths: Lengths, name: str, base_dir: Path) -> Scenario:
     """The scenario, its defaults listed; paths are taken from `base_dir`."""
     mode = form.sizing.mode or default_mode(form.workload.lengths, form.memory_model)
+    filled = {"sizing.mode": mode, "speed": _speed(form), "sla.percentile": "mean"}
+    filled["engine_version"] = _engine_version(form)
     return Scenario(
         name=name,
         model=form.model,
@@ -47,7 +50,7 @@ def scenario_from_form(form: ScenarioForm, lengths: Lengths, name: str, base_dir
         forbidden_rungs=_forbidden(form.adjustments),
         rank=form.rank,
         engine=form.engine,
-        engine_version=form.engine_version,
+        engine_version=_engine_version(form),
         gpu_memory_utilization=form.gpu_memory_utilization,
         enforce_eager=form.enforce_eager,
         max_num_batched_tokens=form.max_num_batched_tokens,
@@ -60,7 +63,7 @@ def scenario_from_form(form: ScenarioForm, lengths: Lengths, name: str, base_dir
         group_by=form.group_by,
         catalog_overlays=tuple(str(base_dir / path) for path in form.catalog),
         hosted_api=_hosted_api(form),
-        defaults=_listed(form, {"sizing.mode": mode, "speed": _speed(form), "sla.percentile": "mean"}),
+        defaults=_listed(form, filled),
     )
 
 
@@ -85,9 +88,16 @@ def _own_runs(form: AnchorForm, scenario: ScenarioForm, base_dir: Path) -> OwnRu
 
     path = base_dir / form.file
     sizes = {name: getattr(form, name) for name in ("tp", "pp", "ep", "dp", "replicas", "weights", "kv_dtype")}
-    version = form.engine_version or scenario.engine_version
+    version = form.engine_version or _engine_version(scenario)
     setup = Setup(form.model or scenario.model, form.gpu, engine=scenario.engine, engine_version=version, **sizes)
     return OwnRuns(setup, read_runs(path), str(path))
+
+
+def _engine_version(form: ScenarioForm) -> str:
+    """The version asked for, else the one that answers assume of this engine."""
+    if form.engine == "vllm" or "engine_version" in form.model_fields_set:
+        return form.engine_version
+    return default_version_of(form.engine)
 
 
 def _workload(form: WorkloadForm, lengths: Lengths, base_dir: Path) -> Workload:

@@ -300,15 +300,15 @@ class ScenarioForm(Form):
     engine: Annotated[str, Word(("vllm", "sglang", "tensorrt-llm"))] = "vllm"
     """Inference engine."""
     engine_version: Annotated[str, Version()] = ENGINE_VERSION
-    """Whose rules and constants apply."""
+    """Whose rules and constants apply; another engine than vLLM has a default of its own."""
     gpu_memory_utilization: Annotated[Decimal | None, Number("0", "1", "a share", above=True)] = None
-    """Share of GPU memory the engine takes; absent: the engine version's own."""
+    """Share of GPU memory, by the engine's own rule (see model.md); absent: the engine version's own."""
     enforce_eager: Annotated[bool, Switch()] = False
     """Run without CUDA graphs."""
     max_num_batched_tokens: Annotated[int | None, Tokens(1, MAX_BATCHED_TOKENS)] = None
     """Tokens of one engine step; absent: the engine's own for the card."""
     memory_model: Annotated[str, Word(("vllm", "article"))] = "vllm"
-    """`article` is the flat 2 GB rule."""
+    """`vllm` is the engine's own rules, `article` the flat 2 GB rule."""
     memory_margin: Annotated[str, Word(("safe", "expected"))] = "safe"
     """`safe` plans on the low end of what the reserve may leave; `expected` on the middle."""
     calibration: Annotated[str | None, Name("a path to a calibration file")] = None

@@ -1,4 +1,4 @@
-"""Keys and values that are known but not answered yet: refused by name, with what to use instead."""
+"""Keys that are known but not answered yet: refused by name, with what to use instead."""
 
 from __future__ import annotations
 
@@ -14,19 +14,6 @@ LATER_KEYS = {
     "search.dp": _SPREAD,
     "search.ep": _SPREAD,
 }
-LATER_VALUES = {
-    ("engine",): (("sglang", "tensorrt-llm"), "vllm"),
-}
-
-
-def later_value_faults(document: Document) -> dict[Trail, Fault]:
-    """Values of the file that belong to a later version."""
-    faults: dict[Trail, Fault] = {}
-    for trail, (later, instead) in LATER_VALUES.items():
-        value = document.at(trail)
-        if isinstance(value, str) and value in later:
-            faults[trail] = document.fault(trail, f"{value} is not modelled yet", expected=instead)
-    return faults
 
 
 def later_key_fault(document: Document, trail: Trail) -> Fault | None:

@@ -18,7 +18,7 @@ from recommender.scenario_file.build import scenario_from_form
 from recommender.scenario_file.document import Document, Trail, dotted, read_document
 from recommender.scenario_file.faults import form_faults, in_order
 from recommender.scenario_file.forms import ScenarioForm
-from recommender.scenario_file.later import later_key_fault, later_value_faults
+from recommender.scenario_file.later import later_key_fault
 from recommender.scenario_file.names import name_faults, with_names_of
 from recommender.scenario_file.rules import rule_faults
 from recommender.workload.forms import lengths_from_form
@@ -88,7 +88,7 @@ class _Reading:
             self._form = ScenarioForm.model_validate(_without_empty(document.value))
         except ValidationError as error:
             faults |= form_faults(document, error)
-        faults |= later_value_faults(document) | rule_faults(document)
+        faults |= rule_faults(document)
         faults |= name_faults(document, catalog) if catalog else {}
         self._lengths, about_lengths = _lengths(document, base_dir, catalog)
         unread = [dotted(trail) for trail in document.faults]

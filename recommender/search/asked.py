@@ -12,6 +12,9 @@ from recommender.catalog.gpus import Gpu
 from recommender.catalog.models import Model
 from recommender.errors import Fault, InputError
 from recommender.memory.capacity import Demand, WorstCase
+from recommender.memory.longest_length import longest_length
+from recommender.memory.pool_cache import refuse_layers
+from recommender.memory.pool_engine import pool_engine
 from recommender.memory.weights import WeightChoice, weight_choices
 from recommender.scenario import Scenario
 from recommender.search.assemble import assemble, powered
@@ -50,10 +53,15 @@ class Asked:
     @property
     def refused_lengths(self) -> str | None:
         """Why no request is served at all: every one is longer than the model's maximum."""
-        if served_share(self.scenario.workload.lengths, self.model.max_model_len) > 0:
+        if served_share(self.scenario.workload.lengths, self.longest) > 0:
             return None
-        longest = f"{self.model.id} takes at most {self.model.max_model_len:,} tokens"
+        longest = f"{self.model.id} takes at most {self.longest:,} tokens"
         return f"every request is longer than the model allows: {longest}"
+
+    @property
+    def longest(self) -> int:
+        """The longest request that this engine lets the model take."""
+        return longest_length(self.model, self.scenario.engine, self.scenario.engine_version)
 
     @property
     def load(self) -> Load:
@@ -80,8 +88,11 @@ def look_up(scenario: Scenario, catalog: Catalog, enough: int | None = None, *, 
     as_of = scenario.as_of or newest_price(catalog.offers)
     scenario = replace(scenario, as_of=as_of)
     model, choices = _weights(catalog, scenario)
+    if scenario.engine != "vllm":
+        refuse_layers(model, pool_engine(scenario.engine, scenario.engine_version))
     lengths = scenario.workload.lengths
-    shortest = min(max_model_len_for(lengths, scenario.sla.served_share, BLOCK_TOKENS), model.max_model_len)
+    longest = longest_length(model, scenario.engine, scenario.engine_version)
+    shortest = min(max_model_len_for(lengths, scenario.sla.served_share, BLOCK_TOKENS), longest)
     gpus = {gpu.name: gpu for gpu in catalog.gpus}
     columns, unsearched = _searchable(scenario, columns_of(scenario, catalog.offers, gpus, as_of), gpus)
     axes = axes_of(scenario) if wider else ()
@@ -134,7 +145,8 @@ def _check_prices(scenario: Scenario) -> None:
 def demand_of(scenario: Scenario, model: Model) -> Demand:
     """How requests become a need of KV blocks; those that the model refuses need none."""
     work = scenario.workload
-    if scenario.sizing == "worst_case" or served_share(work.lengths, model.max_model_len) == 0:
+    longest = longest_length(model, scenario.engine, scenario.engine_version)
+    if scenario.sizing == "worst_case" or served_share(work.lengths, longest) == 0:
         return WorstCase()
     return Statistical(work.lengths, scenario.epsilon, work.shared_prefix, arriving=work.rate is not None)
 
@@ -144,9 +156,12 @@ def _weights(catalog: Catalog, scenario: Scenario) -> tuple[Model, tuple[WeightC
     resolved = catalog.resolve(scenario.model)
     model, given = resolved.model, resolved.checkpoint
     if given is None:
-        return model, _one_of_each(weight_choices(model, catalog.checkpoints_of(model.id), scenario.engine_version))
+        return model, _one_of_each(
+            weight_choices(model, catalog.checkpoints_of(model.id), scenario.engine_version, scenario.engine)
+        )
     model = replace(model, kv_declared=given.kv_declared)
-    choices = weight_choices(model, (given,), scenario.engine_version)  # beside others a better known one would win
+    # Beside others a better known one would win.
+    choices = weight_choices(model, (given,), scenario.engine_version, scenario.engine)
     return model, tuple(each for each in choices if each.checkpoint and each.checkpoint.id == given.id)
 
 
@@ -173,7 +188,7 @@ def _searchable(
     names = sorted({column.gpu for column in columns})
     for name in names:
         gpu = gpus[name]
-        if gpu.engine != scenario.engine:
+        if gpu.engine == "none":
             refused.append(Refusal(name, "compatibility", f"{scenario.engine} does not run on it", None))
         elif gpu.memory_bytes is None:
             refused.append(Refusal(name, "memory", "its memory as the engine sees it is unknown", None))

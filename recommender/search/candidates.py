@@ -257,6 +257,8 @@ def _rows(evaluation: Evaluation, asked: list[Open]) -> dict[tuple[str, Layout, 
         kind = _LIMITS.get(reason, "memory")
         units, slots = layout.dp * int(carried[k]), layout.dp * int(held.sequences[k])
         text = REASONS.get(reason, "" if units else "it holds too few requests to count")
+        if reason == Reason.MAX_MODEL_LEN and evaluation.scenario.engine != "vllm":
+            text = "not one request of max-model-len fits, so the engine takes shorter ones only"
         kept, tokens = int(held.kv_cache_bytes[k]), int(held.max_num_batched_tokens[k])
         rows[gpu, layout, i] = Row(gpu, layout, i, verdict, units, kept, kind, text, slots, tokens)
     return rows

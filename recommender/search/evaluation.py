@@ -57,7 +57,7 @@ class Evaluation:
             setting, columns = self._columns(asked, safe_side)
             rows = _spread(asked, columns).where(some)
             prepared = self.speeds.prepared(setting, rows, served.where(some))
-            units[some] = load.units_of(self.speeds.rates_per_s(prepared, load.means(served.sequences[some])))
+            units[some] = load.parts_of(self.speeds.rates_per_s(prepared, load.means(served.sequences[some])))
         return units
 
     def load_on(self, asked: Open, max_num_batched_tokens: int, sequences: int) -> Load:
@@ -81,7 +81,8 @@ class Evaluation:
         """What memory holds of each row."""
         setting, columns = self._columns(asked, safe_side)
         most = self.load.looked_at(self.enough)
-        return setting, columns, memory_model(self.scenario.memory_model).capacity(setting, columns, most, self.demand)
+        model = memory_model(self.scenario.memory_model, self.scenario.engine)
+        return setting, columns, model.capacity(setting, columns, most, self.demand)
 
     def _columns(self, asked: Sequence[Open], safe_side: bool) -> tuple[Setting, ReplicaColumns]:
         """The rows as the memory model takes them: one engine each."""

@@ -41,6 +41,9 @@ def layouts_of(scenario: Scenario, model: Model, gpus: int) -> Iterator[Layout]:
     for tp in range(1, gpus + 1):
         if scenario.search.tp is not None and tp not in scenario.search.tp:
             continue
+        if scenario.engine != "vllm":
+            yield Layout(1, 1, tp, 1)  # more is not modelled for it
+            continue
         yield from (Layout(pp, 1, tp, 1) for pp in scenario.search.pp if pp * tp <= gpus and pp <= model.layers)
         if model.experts and model.heads % tp == 0:
             yield from (Layout(1, dp, tp, tp * dp) for dp in range(1, gpus // tp + 1) if 1 < tp * dp <= model.experts)

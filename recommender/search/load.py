@@ -192,9 +192,9 @@ class Arriving:
         """Units that an engine carries whose max_num_seqs is so many."""
         counts, back = np.unique(requests, return_inverse=True)
         rates = np.array([self._rate_of(int(count)) for count in counts])
-        return self.units_of(rates)[back]
+        return self.parts_of(rates)[back]
 
-    def units_of(self, rates_per_s: Float) -> Integers:
+    def parts_of(self, rates_per_s: Float) -> Integers:
         """Whole units of so many requests a second."""
         units: Integers = np.floor(rates_per_s / self.unit_per_s * (1 - 1e-9)).astype(np.int64)
         return units

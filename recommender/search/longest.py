@@ -24,10 +24,11 @@ def longest_of(question: Question, memory: Fit, units: int, row: Row) -> int | N
     scenario = question.scenario
     if scenario.sizing == "worst_case":
         return memory.longest_max_model_len
-    size, usable = memory.block_size, (memory.blocks or 0) - 1  # one block is never handed out
+    kept = int(memory.engine == "vllm")  # the block that vLLM never hands out
+    size, usable = memory.block_size, (memory.blocks or 0) - kept
     if size is None or memory.request_blocks != ceil_div(memory.max_model_len, size):
         return None
-    longest = min(question.model.max_model_len, usable * size)
+    longest = min(question.longest, usable * size)
 
     def need(max_model_len: int) -> int:
         limit = min(max_model_len, scenario.workload.lengths.maximum_tokens)

@@ -9,6 +9,7 @@ from decimal import Decimal
 from recommender.catalog.gpus import Gpu
 from recommender.catalog.models import Model
 from recommender.memory.fit import Replica, fit_replica
+from recommender.memory.longest_length import longest_length
 from recommender.report.launch import launch_line
 from recommender.scenario import Scenario
 from recommender.search.candidates import STARTS, Candidates, Pattern, Row
@@ -38,6 +39,11 @@ class Question:
     anchors: Sequence[Anchor] = ()  # a user's own measurements of speed
 
     @property
+    def longest(self) -> int:
+        """The longest request that this engine lets the model take."""
+        return longest_length(self.model, self.scenario.engine, self.scenario.engine_version)
+
+    @property
     def load(self) -> Load:
         """What is to be carried."""
         return self.candidates.evaluation.load
@@ -61,7 +67,7 @@ def plan_of(question: Question, bought: Bought, rank: int) -> Plan:
         replicas_total=replica_count,
         served_concurrency=sum(group.concurrency * group.count for group in replicas),
         headroom=_headroom(question, placed),
-        adjustments=adjustments_of(terms, question.model, _spread(question, replicas)),
+        adjustments=adjustments_of(terms, question.model, question.longest, _spread(question, replicas)),
         offers=purchases,
         replicas=replicas,
         warnings=warnings_of(question.scenario, columns, purchases, replicas, question.medians),

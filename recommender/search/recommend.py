@@ -285,10 +285,10 @@ def _warnings(asked: Asked) -> tuple[str, ...]:
     """What concerns the whole answer: requests no plan serves, and what the lengths themselves warn of."""
     lengths = asked.scenario.workload.lengths
     found = [*lengths.notes, *asked.doubts]
-    share = served_share(lengths, asked.model.max_model_len)
+    share = served_share(lengths, asked.longest)
     if share < 1:
         found.append(
             f"{100 * (1 - share):.2f} % of the requests are longer than the model's"
-            f" {asked.model.max_model_len:,} tokens: refused, or cut at it"
+            f" {asked.longest:,} tokens: refused, or cut at it"
         )
     return tuple(found)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from recommender.catalog.models import Model
+from recommender.memory.longest_length import longest_length
 from recommender.memory.weights import WeightChoice
 from recommender.scenario import Scenario
 from recommender.search.plan import Adjustment
@@ -70,8 +71,9 @@ def terms_of(
 
     `shortest` is the least max-model-len for the promised share; `casts` holds True where a searched card lacks bf16.
     """
-    lengths = [model.max_model_len]
-    if shortest < model.max_model_len and "max_model_len" not in scenario.forbidden_rungs:
+    longest = longest_length(model, scenario.engine, scenario.engine_version)
+    lengths = [longest]
+    if shortest < longest and "max_model_len" not in scenario.forbidden_rungs:
         lengths.append(shortest)
     kv_dtypes = ["auto"] if "kv_dtype" in scenario.forbidden_rungs or model.kv_declared == "fp8" else ["auto", "fp8"]
     allowed = [choice for choice in choices if _allowed(choice, scenario)]
@@ -83,7 +85,7 @@ def terms_of(
             kv,
             length,
             tokens,
-            Rungs(choice.rung, int(kv == "fp8"), fewer, int(length < model.max_model_len), int(cast)),
+            Rungs(choice.rung, int(kv == "fp8"), fewer, int(length < longest), int(cast)),
         )
         for choice in allowed
         for kv in kv_dtypes
@@ -102,12 +104,12 @@ def _allowed(choice: WeightChoice, scenario: Scenario) -> bool:
     return choice.rung == 0 or "weights" not in scenario.forbidden_rungs
 
 
-def adjustments_of(terms: Terms, model: Model, gpus: Adjustment | None) -> tuple[Adjustment, ...]:
-    """The rungs that terms take, in the ladder's order; `gpus` is rung 4 where it is taken."""
+def adjustments_of(terms: Terms, model: Model, longest: int, gpus: Adjustment | None) -> tuple[Adjustment, ...]:
+    """The rungs that terms take, in the ladder's order, from `longest` on; `gpus` is rung 4 where it is taken."""
     weights, kv, batched, length, cast = terms.rungs
     taken = []
     if length:
-        change = f"{model.max_model_len} -> {terms.max_model_len}"
+        change = f"{longest} -> {terms.max_model_len}"
         taken.append(Adjustment(1, "max_model_len", change, "longer requests are refused"))
     if batched:
         change = f"default -> {terms.max_num_batched_tokens}"

@@ -18,6 +18,7 @@ sys.path.insert(0, str(HERE))
 
 from test_startup_0_19 import answered as answered_0_19  # noqa: E402
 from test_startup_mixed import LEFT_OUT, answered, budget_gib  # noqa: E402
+from test_startup_pool_engines import PREDICTED, ROWS, predicted  # noqa: E402
 from unseen import Unseen, unseen  # noqa: E402
 
 from recommender.answer import shipped_catalog  # noqa: E402
@@ -241,10 +242,23 @@ def page() -> str:
         "UNSEEN_MIXED": f"| {len(many)} | {summary([abs(each.error) for each in unseen_mixed()])} |",
         "UNSEEN_GROUPS": "\n".join(unseen_rows([*unseen_0_19(), *unseen_mixed()])),
         "LEFT_OUT": "\n".join(unused()),
+        "ENGINES": "\n".join(engine_rows()),
     }
     for name, table in tables.items():
         text = text.replace(f"{{{{{name}}}}}", table)
     return text
+
+
+def engine_rows() -> list[str]:
+    """The logs of other engines as rows of the table."""
+    rows = []
+    for row in ROWS:
+        found = predicted(row) if row in PREDICTED else None
+        low, high = (size / GIB for size in found.kv_cache_bytes_interval or (0, 0)) if found else (0.0, 0.0)
+        ours = (f"{found.kv_cache_bytes / GIB:.2f}", f"{low:.2f} to {high:.2f}") if found else ("arithmetic", "")
+        what = f"{row['engine']} {row['version']} | {row['model']}, {row['gpu']} | {row['tp']}"
+        rows.append(f"| {what} | {row['share']} | {row['kv_gib']} | {' | '.join(ours)} |")
+    return rows
 
 
 def main() -> int:

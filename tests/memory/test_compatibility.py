@@ -138,7 +138,7 @@ def test_cards_and_versions(gpu: str, version: str, ok: bool, says: str, catalog
 
 
 def test_another_engine_is_not_assumed_to_work(catalog: Catalog) -> None:
-    assert "sglang" in ask(catalog, dense(), engine="sglang").reason
+    assert "tgi" in ask(catalog, dense(), engine="tgi").reason
 
 
 def test_bf16_runs_as_float16_on_turing_and_says_so(catalog: Catalog) -> None:

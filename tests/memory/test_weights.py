@@ -291,8 +291,8 @@ def test_quantising_at_load_has_a_peak(catalog: Catalog) -> None:
 
 def test_an_unknown_format_is_refused_by_name(catalog: Catalog) -> None:
     model = catalog.model("Qwen/Qwen3-8B")
-    with pytest.raises(NotModelledError, match="bitsandbytes"):
-        stage_bytes(model, Quantisation("int4", "bitsandbytes", 4, None))
+    with pytest.raises(NotModelledError, match="gguf"):
+        stage_bytes(model, Quantisation("int4", "gguf", 4, None))
 
 
 def test_a_checkpoint_config_and_its_bytes_agree() -> None:
