@@ -12,7 +12,7 @@ from recommender.memory.pool_engine import PoolEngine
 _WINDOWED = ("sliding", "chunked")
 _NAMES = {
     "linear": "recurrent layers",
-    "compressed": "a compressed cache",
+    "compressed": "layers with a compressed cache",
     "sliding": "sliding-window layers",
     "chunked": "chunked layers",
 }
