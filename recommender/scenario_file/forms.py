@@ -327,3 +327,7 @@ class ScenarioForm(Form):
     """List only the best plan of each."""
     variants: dict[str, dict[str, Any]] = {}
     """Named patches on this scenario, answered beside it."""
+
+
+KEYS = frozenset(key for form in Form.__subclasses__() for key in form.model_fields)
+"""Every key of any mapping in a scenario file."""
