@@ -149,6 +149,7 @@ class Scenario:
     sizing: str = "worst_case"  # worst_case | statistical | trace_replay
     epsilon: Decimal = Decimal("0.01")
     step_time: StepTime = ASSUMED_STEP_TIME
+    step_time_stated: bool = False  # if not, replays use predicted ones where the speed is known
     sla: Sla = Sla()
     search: Search = Search()
     limits: Limits = Limits()

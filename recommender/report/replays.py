@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from recommender.report.grid import paragraph
+from recommender.report.sizing import step_words
 from recommender.search.plan import Recommendation, Replayed, ReplicaGroup
 from recommender.units import plural, show_figures
 from recommender.workload.replay import Replay, Times
-
-_STEPS = "Replays use the step times of the scenario (sizing.step_ms), which are assumed, not measured."
 
 
 def rejected(answer: Recommendation) -> Iterable[str]:
@@ -24,17 +23,22 @@ def rejected(answer: Recommendation) -> Iterable[str]:
 def replay_lines(answer: Recommendation) -> list[str]:
     """A paragraph a replayed engine, and what they all rest on."""
     lines = [line for each in answer.replays for line in paragraph(_replayed(each, answer), "- ")]
-    return [*paragraph(_STEPS), *lines] if lines else []
+    return [*paragraph("Replayed, one engine each:"), *lines] if lines else []
 
 
 def _replayed(each: Replayed, answer: Recommendation) -> str:
     group = answer.plans[each.rank - 1].replicas[each.replica]
-    what = f"Rank {each.rank}, one engine on {group.gpu}"
+    what = f"Rank {each.rank} on {group.gpu}"
     if each.result is None:
         return f"{what}: {each.reason}."
     verdict = "it stands" if each.accepted else f"REJECTED, {each.reason}"
     how, remark = f"{each.how[:1].upper()}{each.how[1:]}", _watermark(each, group)
-    return f"{what}: {verdict}. {how}; {_figures(each.result, each.kv_tokens)}.{remark}"
+    return f"{what}: {verdict}. {how}; {_figures(each.result, each.kv_tokens)}. {_timing(each)}{remark}"
+
+
+def _timing(each: Replayed) -> str:
+    """What the seconds rest on."""
+    return f"It takes, {each.timing}, {step_words(each.step_time)}." if each.step_time else ""
 
 
 def _watermark(each: Replayed, group: ReplicaGroup) -> str:

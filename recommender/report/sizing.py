@@ -11,6 +11,7 @@ from recommender.report.words import monthly, served_words, share_text
 from recommender.search.plan import Plan, RateSizing, Recommendation, Served, Sizing
 from recommender.units import show_figures, usd
 from recommender.workload.replica import StepTime
+from recommender.workload.service import ASSUMED_STEP_TIME
 
 COLUMNS = (
     "sizing",
@@ -93,17 +94,18 @@ def _rate(rate: RateSizing, sizing: Sizing) -> str:
 
 def _paced(step: StepTime | None) -> str:
     """What the seconds of a request follow from."""
-    return "by the speed model, on the side that is planned on" if step is None else f"at {_step(step)}"
+    if step is None:
+        return "by the speed model, on the side that is planned on"
+    said = "assumed, not measured; write your own with sizing.step_ms" if step == ASSUMED_STEP_TIME else "as stated"
+    return f"at {step_words(step)}: {said}"
 
 
-def _step(step: StepTime) -> str:
+def step_words(step: StepTime) -> str:
+    """`20 ms a step, 0.1 ms more for each request that decodes and 0.05 ms for each prompt token`."""
     base, decode, prompt = (
         show_figures(1000 * each) for each in (step.base_s, step.per_decode_s, step.per_prompt_token_s)
     )
-    return (
-        f"{base} ms a step, {decode} ms more for each request that decodes and {prompt} ms for each prompt token:"
-        " assumed, not measured; write your own with sizing.step_ms"
-    )
+    return f"{base} ms a step, {decode} ms more for each request that decodes and {prompt} ms for each prompt token"
 
 
 def _usd(micro: int | None) -> Decimal | None:

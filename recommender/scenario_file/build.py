@@ -43,6 +43,7 @@ def scenario_from_form(form: ScenarioForm, lengths: Lengths, name: str, base_dir
         sizing=mode,
         epsilon=form.sizing.epsilon,
         step_time=_step_time(form.sizing.step_ms),
+        step_time_stated="step_ms" in form.sizing.model_fields_set,
         sla=Sla(**form.sla.model_dump()),
         search=Search(**{key: getattr(form.search, key) for key in type(form.search).model_fields}),
         limits=_limits(form.limits),
@@ -157,9 +158,9 @@ def _forbidden(form: AdjustmentsForm) -> frozenset[str]:
 
 
 def _listed(form: ScenarioForm, filled: Mapping[str, str]) -> tuple[tuple[str, Any], ...]:
-    """The defaults that have a say in the answer: step times and confidence only where something is timed."""
+    """The defaults that have a say in the answer: step times and confidence only where something is timed by them."""
     rate = form.workload.rate_per_s
-    timed = filled["sizing.mode"] == "trace_replay" or (rate is not None and rate.request_s is None)
+    timed = rate is not None and rate.request_s is None and filled["speed"] == "ignore"
     limited = any(getattr(form.sla, name) is not None for name in LIMITS)
     silent: dict[str, Callable[[Any], bool]] = {
         "workload.": lambda value: value in (None, []),

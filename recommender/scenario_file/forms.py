@@ -55,7 +55,7 @@ class RateForm(Form):
     hourly: Annotated[tuple[Decimal, ...], Profile()] = ()
     """Multipliers of the rate by the hour of a day (24) or a week (168); absent: a log's own, if a day long."""
     request_s: Annotated[Decimal | None, Number("0", "1000000", "seconds", above=True)] = None
-    """Seconds a request takes at the busiest minute; absent: from sizing.step_ms."""
+    """Seconds a request takes at the busiest minute; absent: predicted, or from sizing.step_ms where that is stated."""
 
 
 class PrefixForm(Form):
@@ -92,7 +92,7 @@ class WorkloadForm(Form):
 
 
 class StepForm(Form):
-    """Milliseconds of an engine step: assumed for rates and replays until serving speed is modelled."""
+    """Milliseconds of an engine step, instead of predicted ones; the defaults are assumed where none are predicted."""
 
     base: Annotated[Decimal, Number("0", "100000", "milliseconds", above=True)] = Decimal("20")
     """Of any step."""
@@ -327,3 +327,7 @@ class ScenarioForm(Form):
     """List only the best plan of each."""
     variants: dict[str, dict[str, Any]] = {}
     """Named patches on this scenario, answered beside it."""
+
+
+KEYS = frozenset(key for form in Form.__subclasses__() for key in form.model_fields)
+"""Every key of any mapping in a scenario file."""

@@ -17,7 +17,7 @@ from recommender.scenario import Scenario
 from recommender.scenario_file.build import scenario_from_form
 from recommender.scenario_file.document import Document, Trail, dotted, read_document
 from recommender.scenario_file.faults import form_faults, in_order
-from recommender.scenario_file.forms import ScenarioForm
+from recommender.scenario_file.forms import KEYS, ScenarioForm
 from recommender.scenario_file.later import later_key_fault
 from recommender.scenario_file.names import name_faults, with_names_of
 from recommender.scenario_file.rules import rule_faults
@@ -137,10 +137,14 @@ def _with_floats(value: Any) -> Any:
     return float(value) if isinstance(value, Decimal) else value
 
 
-def _without_empty(value: Any) -> Any:
-    """The value without the keys that are left empty: an empty key means its default."""
+def _without_empty(value: Any, *, names: bool = False) -> Any:
+    """The value without the keys that are left empty: an empty key means its default.
+
+    Unknown ones stay, to be named as faults; keys that are `names` of one's own say elsewhere that they are empty.
+    """
     if isinstance(value, dict):
-        return {key: _without_empty(inner) for key, inner in value.items() if inner is not None}
+        kept = {key: inner for key, inner in value.items() if inner is not None or not (names or key in KEYS)}
+        return {key: _without_empty(inner, names=key == "variants") for key, inner in kept.items()}
     return [_without_empty(inner) for inner in value] if isinstance(value, list) else value
 
 

@@ -229,7 +229,7 @@ class Watermarked:
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """One engine of a plan's replica group, replayed at the scenario's step times; `result` None: see `reason`."""
+    """One engine of a plan's replica group, replayed; `result` None: see `reason`."""
 
     rank: int
     replica: int  # index of the plan's replica group
@@ -239,6 +239,8 @@ class Replayed:
     accepted: bool | None
     reason: str | None  # why it is rejected, or was not replayed
     watermark: Watermarked | None = None  # where requests were preempted
+    step_time: StepTime | None = None  # of the engine that was replayed
+    timing: str = ""  # where that is known from
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from recommender.catalog.gpus import Gpu
 from recommender.catalog.models import Model
 from recommender.errors import NotModelledError
@@ -13,11 +15,12 @@ from recommender.memory.weights import WeightChoice
 from recommender.scenario import Scenario
 from recommender.search.plan import PlanSpeed, ReplicaGroup
 from recommender.speed.anchors import Anchor
-from recommender.speed.answer import Running, Speed, speed_of
+from recommender.speed.answer import Running, Speed, prepared_of, speed_of
 from recommender.speed.cost import break_even, token_cost
-from recommender.speed.evidence import weakest
+from recommender.speed.evidence import Evidence, weakest
 from recommender.speed.setup import Found, Load, Setup
 from recommender.workload.lengths import mean_tokens
+from recommender.workload.replica import StepTime
 
 HOUR_S = 3600
 NO_SPLIT = "the lengths are one total: how fast it is depends on how much of it is prompt"
@@ -44,12 +47,31 @@ class Pace:
             return replace(group, speed_unknown=error.faults[0].what)
         return replace(group, speed=given, full_speed=full)
 
+    def steps(self, group: ReplicaGroup, gpu: Gpu, choice: WeightChoice) -> tuple[StepTime, str]:
+        """The times of one engine's steps about the requests it is given, as slow as planned on, and their evidence.
+
+        Raises NotModelledError where its speed is not modelled.
+        """
+        found = Found(self.model, gpu, group.weights, choice.checkpoint, choice.quantisation, group.dp)
+        requests = group.mean_in_flight or group.concurrency
+        prepared, _ = prepared_of(self._setup(group), found, *self._asked(group, requests), self.anchors)
+        at, confidence = np.array([float(max(requests, 1))]), float(self.scenario.sla.confidence)
+        sequences = np.maximum(prepared.steady(at).decoding / group.pp, 1.0)  # stages work on different ones
+        slower = 1 / prepared.worst_ratio("output_tokens_per_s", 1 - confidence, at)
+        base, each, token, with_prompt = (float(times[0] * slower[0]) for times in prepared.step_times(sequences))
+        first = float(prepared.costs.first_token_s[0])
+        evidence = Evidence(int(prepared.evidence_at(at)[0])).words
+        return StepTime(base, each / group.pp, token / group.pp, with_prompt, first), evidence
+
     def _at(self, group: ReplicaGroup, found: Found, requests: float) -> Speed:
         """One replica with so many requests in flight, all of them running."""
+        return speed_of(self._setup(group), found, *self._asked(group, requests), self.anchors)
+
+    def _asked(self, group: ReplicaGroup, requests: float) -> tuple[Load, Running]:
+        """The load of one replica, and what it was started with to run all of it at once."""
         prompt, output = mean_tokens(self.scenario.workload.lengths)
         load = Load(max(prompt, 1.0), max(output, 1.0), max(requests, 1))
-        running = Running(max(math.ceil(requests), 1), group.max_num_batched_tokens)
-        return speed_of(self._setup(group), found, load, running, self.anchors)
+        return load, Running(max(math.ceil(requests), 1), group.max_num_batched_tokens)
 
     def _setup(self, group: ReplicaGroup) -> Setup:
         return Setup(

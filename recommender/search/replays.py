@@ -5,15 +5,17 @@ from __future__ import annotations
 import math
 import random
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from recommender.errors import NotModelledError
 from recommender.memory.engine import EngineConstants, engine_constants
 from recommender.memory.kv import KvPool, kv_pool
 from recommender.scenario import Scenario
 from recommender.search.asked import Asked
-from recommender.search.load import Arriving
+from recommender.search.load import Arriving, paced_by_model
 from recommender.search.plan import Plan, Replayed, ReplicaGroup, Watermarked
+from recommender.search.plan_speed import Pace
 from recommender.units import ceil_div
 from recommender.workload.files import cell_file
 from recommender.workload.holding import Holding, Kept
@@ -26,12 +28,13 @@ from recommender.workload.replay import (
     replay_arrivals,
     replay_in_loop,
 )
-from recommender.workload.replica import Progress, Request, Server
+from recommender.workload.replica import Progress, Request, Server, StepTime
 from recommender.workload.traffic import drawn, from_log
 
 REPLAYED_PLANS = 2  # the best and the runner-up
 FEWEST_REQUESTS = 1_000  # below which a 99 % quantile says little
 MOST_REQUESTS = 100_000
+ASSUMED = "assumed, not measured"
 WATERMARK = 0.05
 """Removed nearly all preemptions where vLLM measured it, at the highest throughput (vLLM pull request 44594)."""
 
@@ -53,28 +56,68 @@ def _replayed(asked: Asked, rank: int, place: int, group: ReplicaGroup, progress
         why = "not replayed: its memory model knows no blocks"
         return Replayed(rank, place, "", None, None, None, why)
     kv_tokens = None if server.holding else server.blocks * server.block_size
-    how, result = _run(asked, group, server, progress)
-    accepted = result.accepts()
-    most, found = MOST_PREEMPTIONS_PER_REQUEST, result.preemptions_per_request
-    reason = None if accepted else f"{found:.3g} preemptions a request, more than {most:g}"
-    held_back = _watermarked(asked, group, server, progress) if result.preemptions else None
-    return Replayed(rank, place, how, kv_tokens, result, accepted, reason, held_back)
+    steps, timing = _steps(asked, group)
+    how, result = _run(asked, group, server, steps, progress)
+    reason = "; ".join(_rejected(asked.scenario, result)) or None
+    held_back = _watermarked(asked, group, server, steps, progress) if result.preemptions else None
+    return Replayed(rank, place, how, kv_tokens, result, reason is None, reason, held_back, steps, timing)
 
 
-def _watermarked(asked: Asked, group: ReplicaGroup, server: Server, progress: Progress | None) -> Watermarked:
+def _rejected(scenario: Scenario, result: Replay) -> Iterable[str]:
+    """Why a replay rejects a plan: too many preemptions, or a first token later than promised."""
+    found, most = result.preemptions_per_request, MOST_PREEMPTIONS_PER_REQUEST
+    if found > most:
+        yield f"{found:.3g} preemptions a request, more than {most:g}"
+    if scenario.sla.ttft_ms is not None:
+        percentile = None if scenario.sla.percentile is None else float(scenario.sla.percentile)
+        seconds, promised = result.ttft.at(percentile), float(scenario.sla.ttft_ms) / 1000
+        if seconds > promised:
+            where = "on average" if percentile is None else f"at the {percentile:g} % quantile"
+            yield f"the first token takes {seconds:.3g} s {where}, more than {promised:.3g}"
+
+
+def _steps(asked: Asked, group: ReplicaGroup) -> tuple[StepTime, str]:
+    """The times of an engine's steps, and where they are known from: stated, predicted, or assumed.
+
+    At a rate they are those that the plan was sized with; where it was sized with predicted ones, so are these.
+    """
+    scenario = asked.scenario
+    if scenario.step_time_stated:
+        return scenario.step_time, "as stated"
+    if isinstance(asked.load, Arriving) and not paced_by_model(scenario):
+        return scenario.step_time, ASSUMED
+    choice = next(
+        each.choice
+        for each in asked.terms
+        if (each.choice.weights, each.choice.how) == (group.weights, group.weights_how)
+        and (each.choice.checkpoint.id if each.choice.checkpoint else None) == group.checkpoint
+    )
+    try:
+        pace = Pace(scenario, asked.model, asked.anchors)
+        steps, evidence = pace.steps(group, asked.gpus[group.gpu], choice)
+    except NotModelledError:
+        return scenario.step_time, ASSUMED
+    return steps, f"by the speed model ({evidence}), on the side that is planned on"
+
+
+def _watermarked(
+    asked: Asked, group: ReplicaGroup, server: Server, steps: StepTime, progress: Progress | None
+) -> Watermarked:
     """The same requests with a watermark, and how this engine version sets it."""
     constants = engine_constants(asked.scenario.engine, asked.scenario.engine_version)
     argument = f"--watermark {WATERMARK:g}" if constants.watermark_option else None
-    _, result = _run(asked, group, replace(server, watermark=WATERMARK), progress)
-    return Watermarked(WATERMARK, argument, result, result.accepts())
+    _, result = _run(asked, group, replace(server, watermark=WATERMARK), steps, progress)
+    return Watermarked(WATERMARK, argument, result, not any(_rejected(asked.scenario, result)))
 
 
-def _run(asked: Asked, group: ReplicaGroup, server: Server, progress: Progress | None) -> tuple[str, Replay]:
+def _run(
+    asked: Asked, group: ReplicaGroup, server: Server, steps: StepTime, progress: Progress | None
+) -> tuple[str, Replay]:
     """What sent the requests, and what became of them."""
     if isinstance(asked.load, Arriving):
-        how, result = _arriving(asked.scenario, asked.load, group, server, progress)
+        how, result = _arriving(asked.scenario, asked.load, group, server, steps, progress)
     else:
-        how, result = _in_loop(asked.scenario, group, server, progress)
+        how, result = _in_loop(asked.scenario, group, server, steps, progress)
     if progress is not None:
         progress(result.requests, result.requests)
     return how, result
@@ -125,13 +168,15 @@ def _requests(clients: int) -> int:
     return min(max(FEWEST_REQUESTS, REQUESTS_PER_CLIENT * clients), MOST_REQUESTS)
 
 
-def _in_loop(scenario: Scenario, group: ReplicaGroup, server: Server, progress: Progress | None) -> tuple[str, Replay]:
+def _in_loop(
+    scenario: Scenario, group: ReplicaGroup, server: Server, steps: StepTime, progress: Progress | None
+) -> tuple[str, Replay]:
     clients, lengths = group.max_num_seqs, scenario.workload.lengths
     result = replay_in_loop(
         lengths,
         clients,
         server,
-        scenario.step_time,
+        steps,
         group.max_model_len,
         count=_requests(clients),
         progress=progress,
@@ -140,7 +185,12 @@ def _in_loop(scenario: Scenario, group: ReplicaGroup, server: Server, progress: 
 
 
 def _arriving(
-    scenario: Scenario, load: Arriving, group: ReplicaGroup, server: Server, progress: Progress | None
+    scenario: Scenario,
+    load: Arriving,
+    group: ReplicaGroup,
+    server: Server,
+    steps: StepTime,
+    progress: Progress | None,
 ) -> tuple[str, Replay]:
     """The log's own arrivals where it has them, else random ones, at the engine's part of the busiest minute's rate."""
     rate = (group.rate_per_s or 0.0) / group.dp
@@ -151,7 +201,7 @@ def _arriving(
     result = replay_arrivals(
         requests,
         server,
-        scenario.step_time,
+        steps,
         group.max_model_len,
         asked_tokens=scenario.workload.lengths.asked_tokens or 1,
         seed=DEFAULT_SEED,

@@ -63,12 +63,14 @@ class Prepared:
         rows = self.rows.at(concurrency)
         return apply(steady_state(rows, self.costs), self.factors, rows)
 
-    def step_times(self, sequences: Float) -> tuple[Float, Float, Float]:
-        """Seconds of (a step, each further sequence in it, each prompt token in it), about so many sequences a rank."""
+    def step_times(self, sequences: Float) -> tuple[Float, Float, Float, Float]:
+        """Seconds of (a step, each further sequence in it, each prompt token in it, what any prompt in it adds), about
+        so many sequences a rank.
+        """
         costs, factor = self.costs, self.factors.tpot
-        step = costs.step_s(sequences) + costs.chunk_s(sequences)
-        base = step - costs.per_sequence_s * sequences
-        return base * factor, costs.per_sequence_s * factor, costs.prompt_s / self.rows.prompt_tokens * factor
+        base = costs.step_s(sequences) - costs.per_sequence_s * sequences
+        token = costs.prompt_s / self.rows.prompt_tokens
+        return base * factor, costs.per_sequence_s * factor, token * factor, costs.chunk_s(sequences) * factor
 
     def evidence_at(self, concurrency: Float) -> Int:
         """The class of each prediction with so many requests in flight."""

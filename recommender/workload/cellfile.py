@@ -5,13 +5,19 @@ Its layout is that of the catalog's traces.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from math import isfinite
 from typing import Any
 
 from recommender.errors import Fault, InputError, show
 from recommender.workload.lengths import HOURS, MAXIMUM_TOKENS, Arrivals, Cell, Lengths
+
+VERSION = 1  # of the layout
+_LEAST_COUNT, _MOST_COUNT = 1e-12, 1e15
+"""Requests of one cell; they may be shares."""
+_SAME = 1e-9
+_ROUNDED = 1.0  # both means of a cell are rounded to whole tokens
 
 HALF_OCTAVES = (
     "half octaves: buckets end at round(2^(k/2)) tokens; one cell for each pair of input and output buckets that holds "
@@ -36,6 +42,7 @@ def lengths_from_cell_file(document: Mapping[str, Any], *, name: str = "", file:
     if points is None:
         expected = "[[share, tokens], ...], both increasing, shares between 0 and 1, no tokens above the maximum"
         faults.append(Fault("broken quantiles", file, key="total_tokens.quantiles", expected=expected))
+    faults += [Fault(what, file, key=key, expected=expected) for key, what, expected in _odd(document, cells)]
     if faults:
         raise InputError(faults)
     return Lengths(
@@ -49,6 +56,45 @@ def lengths_from_cell_file(document: Mapping[str, Any], *, name: str = "", file:
         arrivals=arrivals_from(document),
         longest_prompt=_longest_prompt(document),
     )
+
+
+def _odd(document: Mapping[str, Any], cells: Sequence[Cell]) -> Iterable[tuple[str, str, str]]:
+    """(key, what is wrong, what was expected) where the parts of a cell file do not agree, or say nothing sensible."""
+    version, requests = document.get("schema_version", VERSION), document.get("requests")
+    if version != VERSION:
+        yield "schema_version", f"{show(version)} is of another version of this program", str(VERSION)
+    counted = sum(cell.weight for cell in cells)
+    if (
+        cells
+        and requests is not None
+        and not (_is_number(requests) and abs(counted - requests) <= 0.5 + _SAME * counted)
+    ):
+        yield (
+            "requests",
+            f"the cells count {counted:,.0f} requests, not {show(requests)}: the file was changed",
+            "their sum",
+        )
+    longest = max((cell.input_tokens + cell.output_tokens for cell in cells), default=0.0)
+    if longest > document["total_tokens"]["maximum"] + _ROUNDED:
+        yield "total_tokens.maximum", f"a cell holds requests of {longest:,.0f} tokens", "no less than that"
+    if _broken_arrivals(document.get("arrivals")):
+        expected = "rate_per_s above 0, duration_s, peak_to_mean_60s and the like above 0, hourly of 24 or 168 numbers"
+        yield "arrivals", "broken arrivals", expected
+
+
+def _broken_arrivals(stated: Any) -> bool:
+    if stated is None:
+        return False
+    if not isinstance(stated, Mapping) or not _is_positive(stated.get("rate_per_s")):
+        return True
+    peaks = [stated[word] for word in stated if _window_s(word)]
+    duration, profile = stated.get("duration_s", 0.0), stated.get("hourly")
+    whole = _is_number(duration) and duration >= 0 and all(map(_is_positive, peaks))
+    return not whole or (profile is not None and not _hourly(profile))
+
+
+def _is_positive(value: Any) -> bool:
+    return _is_number(value) and 0 < value <= _MOST_COUNT
 
 
 def is_spread(document: Mapping[str, Any]) -> bool:
@@ -81,13 +127,20 @@ def _row_problem(row: Any) -> str | None:
     count, input_tokens, output_tokens = row
     if count <= 0 or input_tokens < 1 or output_tokens < 1:
         return f"{show(row)} is too small"
+    if not _LEAST_COUNT <= count <= _MOST_COUNT:
+        return f"{show(count)} requests cannot be"
     if input_tokens + output_tokens > MAXIMUM_TOKENS:
         return f"{show(row)} is longer than {MAXIMUM_TOKENS:,} tokens"
     return None
 
 
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and isfinite(value)
+    if not isinstance(value, int | float) or isinstance(value, bool):
+        return False
+    try:
+        return isfinite(value)
+    except OverflowError:  # a whole number of hundreds of digits
+        return False
 
 
 def _is_tokens(value: Any) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,8 @@ from recommender.workload.logs.text import open_text
 from recommender.workload.prometheus import lengths_from_metrics, samples_of
 from recommender.workload.readers import PROMETHEUS_SUFFIXES, suffix_of, summarise
 
-_LARGEST_BYTES = 2**26  # of a cell file or a scrape; both are a few kilobytes
+_LARGEST_BYTES = 2**24  # of a cell file; it is a few kilobytes
+_LARGEST_SCRAPE_BYTES = 2**24
 
 
 def lengths_of_file(
@@ -54,6 +56,11 @@ def metrics_lengths(
 def _text(path: Path) -> str:
     try:
         with open_text(path) as stream:
-            return stream.read(_LARGEST_BYTES).decode("utf-8-sig", errors="replace")
-    except (OSError, EOFError) as error:
+            text = stream.read(_LARGEST_SCRAPE_BYTES + 1)
+    except (OSError, EOFError, zlib.error) as error:
         raise InputError(Fault(f"cannot be read: {error}", str(path))) from None
+    if len(text) > _LARGEST_SCRAPE_BYTES:
+        raise InputError(Fault(f"is larger than {_LARGEST_SCRAPE_BYTES:,} bytes: no scrape of a server", str(path)))
+    if text.startswith((b"\xff\xfe", b"\xfe\xff")):
+        raise InputError(Fault("is UTF-16 text", str(path), expected="UTF-8"))
+    return text.decode("utf-8-sig", errors="replace")

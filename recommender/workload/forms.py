@@ -221,7 +221,7 @@ def _correlation(block: Mapping[str, Any], key: str) -> tuple[float, tuple[str, 
     if word is None:
         note = "prompt and output are taken as independent: on public traces that errs by -18 % to +32 %"
         return 0.0, (note,)
-    if word not in _DEPENDENCE:
+    if not isinstance(word, str) or word not in _DEPENDENCE:
         near = nearest(str(word), _DEPENDENCE)
         expected = " or ".join(sorted(_DEPENDENCE))
         raise InputError(
@@ -264,13 +264,17 @@ def _prometheus(value: Any, key: str, base: Path, _lookup: TraceLookup | None) -
     block = _block({"path": value} if isinstance(value, str) else value, key, allowed, ("path",))
     before = _path(block, key, base, "before") if "before" in block else None
     longest = tokens(block["max_model_len"], f"{key}.max_model_len") if "max_model_len" in block else None
-    name = str(block["model_name"]) if "model_name" in block else None
+    name = block.get("model_name")
+    if not isinstance(name, str | None):
+        raise InputError(
+            Fault(f"{show(name)} is not a name", key=f"{key}.model_name", expected="a served model's name")
+        )
     path = _path(block, key, base)
     return _with_key(key, lambda: metrics_lengths(path, before=before, model_name=name, longest=longest))
 
 
 def _path(block: Mapping[str, Any], key: str, base: Path, word: str = "path") -> Path:
-    if not isinstance(block[word], str):
+    if not isinstance(block[word], str) or "\0" in block[word]:
         raise InputError(Fault(f"{show(block[word])} is not a path", key=f"{key}.{word}"))
     return base / str(block[word])
 

@@ -16,6 +16,9 @@ from recommender.workload.marginals import Joint, Marginal, through_buckets
 
 _PROMPT = ("vllm:request_prompt_tokens", "tgi_request_input_length")
 _OUTPUT = ("vllm:request_generation_tokens", "tgi_request_generated_tokens")
+_SERVERS = ("vllm:", "tgi_")
+_APART = 0.01
+"""By which sums and counts that were aggregated apart from their buckets may differ."""
 _USAGE = ("vllm:kv_cache_usage_perc", "vllm:gpu_cache_usage_perc")
 _RUNNING = "vllm:num_requests_running"
 _CONFIG = "vllm:cache_config_info"
@@ -47,14 +50,18 @@ class Histogram:
 
 
 def samples_of(text: str, *, file: str | None = None) -> tuple[Sample, ...]:
-    """The samples of a Prometheus exposition. Raises InputError where there is none."""
-    found = []
+    """The samples of inference servers in a Prometheus exposition. Raises InputError where it holds none at all."""
+    found, others = list[Sample](), False
     for line in text.splitlines():
-        match = None if line.startswith("#") else _LINE.fullmatch(line)
+        named = line.startswith(_SERVERS)
+        match = _LINE.fullmatch(line) if named or not (others or line.startswith("#")) else None
         value = _float(match[3]) if match else None
-        if match and value is not None:
+        if match is None or value is None:
+            continue
+        others = True
+        if named:
             found.append(Sample(match[1], dict(_LABEL.findall(match[2] or "")), value))
-    if not found:
+    if not others:
         raise InputError(Fault("holds no Prometheus samples", file, expected="the text a server shows at /metrics"))
     return tuple(found)
 
@@ -117,7 +124,7 @@ def _histogram(samples: Iterable[Sample], names: tuple[str, ...]) -> Histogram |
     for sample in samples:
         if sample.name.removesuffix("_bucket") in names and "le" in sample.labels:
             edge = _float(sample.labels["le"].replace("+Inf", "inf"))
-            if edge is not None:
+            if edge is not None and not math.isnan(edge):
                 cumulative[edge] = cumulative.get(edge, 0.0) + sample.value
         total += sample.value if sample.name.removesuffix("_sum") in names else 0.0
         number += sample.value if sample.name.removesuffix("_count") in names else 0.0
@@ -139,16 +146,31 @@ def _difference(now: Histogram | None, then: Histogram | None, word: str, file: 
     if then is not None:
         counts = {edge: count - then.counts.get(edge, 0.0) for edge, count in now.counts.items()}
         now = Histogram(counts, now.total - then.total, now.number - then.number)
-    if min(now.counts.values()) < 0 or now.number < 0 or not math.isfinite(now.total):
+    if not all(map(math.isfinite, (now.total, now.number, *now.counts.values()))):
+        raise InputError(Fault("holds something that is no finite number", file, key=key))
+    if min(now.counts.values()) < 0 or now.number < 0:
         raise InputError(Fault("counts fall: the server restarted in between, or this is no histogram", file, key=key))
     if not now.number > 0 or not sum(now.counts.values()) > 0:
         raise InputError(Fault("no request was counted", file, key=key))
-    return now
+    return _whole(now, key, file)
+
+
+def _whole(found: Histogram, key: str, file: str | None) -> Histogram:
+    """The histogram with its last bucket, which holds all requests: where a scrape leaves +Inf out, _count says it."""
+    counted = sum(found.counts.values())
+    if math.inf not in found.counts and found.number > counted:
+        return Histogram({**found.counts, math.inf: found.number - counted}, found.total, found.number)
+    if abs(counted - found.number) > _APART * found.number:
+        what = f"its buckets count {counted:,.0f} requests, its _count {found.number:,.0f}: this is no histogram"
+        raise InputError(Fault(what, file, key=key))
+    return found
 
 
 def _marginal(counted: Histogram, longest: int | None, word: str, file: str | None) -> Marginal:
     """The law of one length, its mean made exact by moving the lengths inside their buckets."""
     edges = sorted(edge for edge in counted.counts if math.isfinite(edge) and edge >= 1)
+    if not edges:
+        raise InputError(Fault("has no buckets of tokens", file, key=f"vllm:request_{word}_tokens"))
     counts = [counted.counts[edge] for edge in edges]
     counts[0] += sum(count for edge, count in counted.counts.items() if edge < 1)
     beyond = counted.counts.get(math.inf, 0.0)
@@ -165,8 +187,18 @@ def _marginal(counted: Histogram, longest: int | None, word: str, file: str | No
         if any(counts[place] for place in range(len(edges)) if place not in kept):
             raise InputError(Fault(f"requests are longer than max_model_len {longest:,}", file))
         edges, counts = [edges[place] for place in kept], [counts[place] for place in kept]
+    _fitting(counted.mean, edges, counts, word, file)
     whole = [min(int(edge), MAXIMUM_TOKENS) for edge in edges]
     return through_buckets(whole, counts, 1, mean=counted.mean)
+
+
+def _fitting(mean: float, edges: list[float], counts: list[float], word: str, file: str | None) -> None:
+    """Raise InputError where no lengths in these buckets have that mean."""
+    least = sum(count * low for count, low in zip(counts, [0.0, *edges], strict=False)) / sum(counts)
+    most = sum(count * edge for count, edge in zip(counts, edges, strict=True)) / sum(counts)
+    if not least * (1 - _APART) <= mean <= most * (1 + _APART):
+        what = f"its _sum means {mean:,.4g} tokens a request, its buckets {least:,.4g} to {most:,.4g}"
+        raise InputError(Fault(what, file, key=f"vllm:request_{word}_tokens"))
 
 
 def tokens_per_request(samples: Iterable[Sample], *, file: str | None = None) -> float | None:

@@ -115,7 +115,7 @@ def _measured(arrivals: Arrivals | None) -> tuple[int, float | None]:
     if not peaks:
         return PEAK_WINDOW_S, None
     window = min(peaks, key=lambda each: (abs(each - PEAK_WINDOW_S), each))
-    return window, peaks[window]
+    return window, max(peaks[window], 1.0)
 
 
 def requests_in_flight(rate_per_s: float, request_s: Callable[[float], float]) -> float:

@@ -33,11 +33,17 @@ class Server:
 
 @dataclass(frozen=True, slots=True)
 class StepTime:
-    """Seconds of one engine step: a base, so much per request that decodes, so much per prompt token computed."""
+    """Seconds of one engine step: a base, so much per request that decodes, so much per prompt token computed.
+
+    `with_prompt_s` is what a step takes longer where any prompt is in it; `first_token_s` what a request's first token
+    takes besides the engine's steps (reading text, HTTP).
+    """
 
     base_s: float
     per_decode_s: float
     per_prompt_token_s: float
+    with_prompt_s: float = 0.0
+    first_token_s: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

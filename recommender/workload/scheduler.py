@@ -146,6 +146,7 @@ class Scheduler:
         self.peak_blocks = max(self.peak_blocks, used)
         times = self.step_time
         seconds = times.base_s + times.per_decode_s * decoding + times.per_prompt_token_s * (budget - left)
+        seconds += times.with_prompt_s if left < budget else 0.0
         self._account(seconds, used, len(self.running))
         self._start_decoding()
         self.step += 1

@@ -48,8 +48,9 @@ def describe(
         lengths_from_cell_file(document, file=str(path))
         try:
             return LengthsSummary.from_document(document)
-        except (KeyError, TypeError, ValueError, AttributeError) as error:
-            raise InputError(Fault(f"is no cell file: {error!r}", str(path))) from None
+        except (KeyError, TypeError, ValueError, AttributeError):
+            expected = "the file as recommender lengths wrote it, or without this key"
+            raise InputError(Fault("broken or incomplete", str(path), key="log", expected=expected)) from None
     if document is not None or suffix_of(path) in PROMETHEUS_SUFFIXES:
         return LengthsSummary.of_lengths(lengths_of_file(path))
     return summarise(path, columns=columns, timestamp_unit=timestamp_unit)

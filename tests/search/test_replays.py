@@ -5,23 +5,29 @@ from __future__ import annotations
 from dataclasses import replace
 from decimal import Decimal
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from price_list import ask, price_list, trace
 
 from recommender.answer import recommend
+from recommender.errors import NotModelledError
 from recommender.memory.engine import engine_constants
 from recommender.memory.kv import KvPool, kv_pool
 from recommender.report.sentence import sentence
 from recommender.report.table import answer_page
-from recommender.scenario import ENGINE_VERSION, LogFile, OwnCards, Search
-from recommender.search.plan import Recommendation
+from recommender.scenario import ENGINE_VERSION, LogFile, OwnCards, Search, Sla
+from recommender.search.plan import Recommendation, Replayed
+from recommender.search.plan_speed import Pace
 from recommender.search.replays import holding_of
+from recommender.speed.answer import Running, prepared_of
+from recommender.speed.setup import Load, Setup, look_up
 from recommender.workload.law import token_law
+from recommender.workload.lengths import mean_tokens
 from recommender.workload.rate import Rate
 from recommender.workload.replay import replay_in_loop
-from recommender.workload.replica import Server
+from recommender.workload.replica import Server, StepTime
 from recommender.workload.service import ASSUMED_STEP_TIME
 from recommender.workload.source import lengths_of
 
@@ -183,3 +189,72 @@ def test_the_replay_holds_what_the_law_says(model: str) -> None:
     server = Server(10**7, 50, 8_192, pool.block_size, holding=holding_of(pool, 8_192))
     result = replay_in_loop(CONVERSATIONS, 50, server, ASSUMED_STEP_TIME, limit, count=5_000)
     assert result.mean_kv_share * server.blocks == pytest.approx(result.mean_running * mean, rel=0.04)
+
+
+def replayed(**changed: Any) -> Replayed:
+    asked = ask(CONVERSATIONS, 60, sizing="trace_replay", search=Search(plans=1, gpus=("H100-SXM",)), **changed)
+    return recommend(asked, CATALOG).replays[0]
+
+
+def test_step_times_are_predicted_where_the_speed_is_known_and_stated_ones_come_first() -> None:
+    predicted = replayed()
+    assert predicted.timing.startswith("by the speed model (")
+    assert predicted.step_time
+    assert 0.004 < predicted.step_time.base_s < 0.02  # an H100 reads 8 to 16 GB in 3 to 5 ms
+    assert predicted.step_time.first_token_s > 0
+    assert predicted.result
+    own = StepTime(0.02, 0.0001, 0.00005)
+    stated = replayed(step_time=own, step_time_stated=True)
+    assert (stated.step_time, stated.timing) == (own, "as stated")
+    assert stated.result
+    assert stated.result.latency.p50_s > predicted.result.latency.p50_s
+    assert stated.result.preemptions == predicted.result.preemptions
+
+
+def test_step_times_are_assumed_where_no_speed_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    def unknown(*_: object) -> tuple[StepTime, str]:
+        raise NotModelledError("its speed is not modelled")
+
+    monkeypatch.setattr(Pace, "steps", unknown)
+    found = replayed()
+    assert (found.step_time, found.timing) == (ASSUMED_STEP_TIME, "assumed, not measured")
+
+
+def test_a_rate_paced_by_the_model_is_replayed_at_its_pace() -> None:
+    """As many run as the plan was sized for, since both count on the same side."""
+    asked = ask(CONVERSATIONS, None, sizing="trace_replay", rate=Rate(5.0, peak_factor=1.0), search=TWO, speed="model")
+    answer = recommend(asked, CATALOG)
+    first = answer.replays[0]
+    (group,) = answer.plans[0].replicas
+    assert first.timing.startswith("by the speed model (")
+    assert first.result
+    assert group.mean_in_flight
+    assert first.result.mean_running == pytest.approx(group.mean_in_flight, rel=0.15)
+    assert "It takes, by the speed model (" in " ".join(answer_page(answer).split())
+    by_steps = recommend(replace(asked, speed="ignore"), CATALOG).replays[0]
+    assert by_steps.timing == "assumed, not measured"
+
+
+@pytest.mark.parametrize("percentile", [None, Decimal(95)])
+def test_a_first_token_that_comes_too_late_rejects_a_plan(percentile: Decimal | None) -> None:
+    slow = StepTime(0.5, 0.0, 0.001)
+    promised = Sla(ttft_ms=Decimal(100_000), percentile=percentile)
+    assert replayed(step_time=slow, step_time_stated=True, sla=promised).accepted
+    late = replayed(step_time=slow, step_time_stated=True, sla=replace(promised, ttft_ms=Decimal(900)))
+    assert late.accepted is False
+    where = "on average" if percentile is None else "at the 95 % quantile"
+    assert late.reason
+    assert f"s {where}, more than 0.9" in late.reason
+
+
+@pytest.mark.parametrize(("model", "gpu", "tp"), [("llama-3.1-8b", "L40S", 1), ("llama-3.1-70b", "H100-SXM", 4)])
+@pytest.mark.parametrize("name", ["azure_conv_2023", "azure_code_2023", "mooncake_conversation"])
+def test_a_loop_at_predicted_steps_gives_the_models_throughput(name: str, model: str, gpu: str, tp: int) -> None:
+    lengths, setup = trace(name), Setup(model, gpu, tp)
+    prompt, output = mean_tokens(lengths)
+    prepared, _ = prepared_of(setup, look_up(setup, CATALOG), Load(prompt, output, 64), Running(64, 8192))
+    steady = prepared.steady(np.array([64.0]))
+    base, each, token, with_prompt = (float(times[0]) for times in prepared.step_times(steady.decoding))
+    steps = StepTime(base, each, token, with_prompt)
+    result = replay_in_loop(lengths, 64, Server(10**7, 64, 8192), steps, lengths.maximum_tokens, count=3000)
+    assert result.output_tokens_per_s == pytest.approx(steady.output_tokens_per_s[0], rel=0.08)

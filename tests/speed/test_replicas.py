@@ -80,7 +80,7 @@ def test_step_times_are_those_of_the_step(setting: Setting, columns: ReplicaColu
     rows = candidates_of(setting, columns, capacity, PROMPT, OUTPUT)
     prepared = prepare(rows, shipped_knowledge())
     sequences = np.full(len(rows), 16.0)
-    base, each, token = prepared.step_times(sequences)
-    step = (prepared.costs.step_s(sequences) + prepared.costs.chunk_s(sequences)) * prepared.factors.tpot
-    np.testing.assert_allclose(base + 16 * each, step)
+    base, each, token, with_prompt = prepared.step_times(sequences)
+    np.testing.assert_allclose(base + 16 * each, prepared.costs.step_s(sequences) * prepared.factors.tpot)
+    np.testing.assert_allclose(with_prompt, prepared.costs.chunk_s(sequences) * prepared.factors.tpot)
     np.testing.assert_allclose(token * PROMPT, prepared.costs.prompt_s * prepared.factors.tpot)

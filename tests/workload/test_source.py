@@ -86,7 +86,7 @@ def test_logs_and_cell_files_are_described_alike(log, tmp_path):
     document = json.loads((tmp_path / "cells.json").read_text())
     del document["log"]["columns"]
     (tmp_path / "cells.json").write_text(json.dumps(document))
-    with pytest.raises(InputError, match="is no cell file"):
+    with pytest.raises(InputError, match="log: broken or incomplete"):
         describe(tmp_path / "cells.json")
     del document["log"]
     (tmp_path / "cells.json").write_text(json.dumps(document))

@@ -9,7 +9,7 @@ import numpy as np
 
 from recommender.errors import Fault, InputError
 from recommender.workload.law import Float
-from recommender.workload.logs.tally import Batch, Mask, Tally
+from recommender.workload.logs.tally import Batch, Mask, Tally, of_one_log
 from recommender.workload.readers import reader_of
 
 
@@ -39,5 +39,6 @@ def arrived(
         expected = "a column of timestamps in a known unit (timestamp_unit: s, ms or auto)"
         raise InputError(Fault("holds no arrival times to replay", str(path), expected=expected))
     rows = np.concatenate(tally.parts, axis=1)
+    rows = rows[:, of_one_log(rows[0])]
     rows = rows[:, np.argsort(rows[0], kind="stable")]
     return rows[0].tolist(), rows[1].astype(np.int64).tolist(), rows[2].astype(np.int64).tolist()

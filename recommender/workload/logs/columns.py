@@ -122,6 +122,13 @@ def choose(names: Sequence[str], wanted: Mapping[str, str] | None = None, *, fil
     missing = [role for role in ("input", "output") if role not in of]
     if missing:
         raise InputError(_missing(missing, names, file))
+    twice = [
+        Fault(f"column {name!r} stands {names.count(name)} times: nobody can say which counts", file, key=role)
+        for role, name in of.items()
+        if names.count(name) > 1
+    ]
+    if twice:
+        raise InputError(twice)
     return Columns(of, tuple(names))
 
 

@@ -15,9 +15,13 @@ from recommender.workload.logs.columns import Columns, choose
 from recommender.workload.logs.frames import TIMES, WORDS, batch_of
 from recommender.workload.logs.tally import Batch, Tally
 from recommender.workload.logs.text import first_lines, open_text
-from recommender.workload.logs.times import WIDTH, timestamp_unit
+from recommender.workload.logs.times import WIDTH, timestamp_unit, usable
 
-_CHUNK_ROWS = 500_000
+_READ_BYTES = 2**20
+_SEGMENT_BYTES = 2**24
+"""Of the rows split at a time, prompt text and all: memory does not grow with what a row holds."""
+_MOST_HELD_BYTES = 2**28
+_TRIES = 64  # line ends looked at from the last one on: within quotes there may be some
 _SEPARATORS = ",;\t|"
 
 
@@ -43,25 +47,41 @@ def _unit(chosen: Columns, rows: list[list[str]], stated: str | None) -> str | N
     if "timestamp" not in chosen.of:
         return None
     place = chosen.present.index(chosen.of["timestamp"])
-    sample = next((row[place] for row in rows if len(row) > place and row[place].strip()), None)
-    return timestamp_unit(chosen.of["timestamp"], chosen.present, sample, stated)
+    samples = (row[place] for row in rows if len(row) > place)
+    return timestamp_unit(chosen.of["timestamp"], chosen.present, usable(samples), stated)
 
 
-class _Renamed(io.RawIOBase):
-    """A file whose first line is replaced."""
+def _segments(stream: IO[bytes], file: str) -> Iterator[bytes]:
+    """The rows below the header in segments of whole rows: a row ends at a line's end outside quotes.
 
-    def __init__(self, first_line: bytes, stream: IO[bytes]) -> None:
-        stream.readline()
-        self._first = first_line
-        self._stream = stream
+    Raises InputError where rows do not end, before anybody tries to split them.
+    """
+    held, held_bytes, inside = list[bytes](), 0, False
+    while read := stream.read(_READ_BYTES):
+        quotes = read.count(b'"')
+        end = _last_row_end(read, inside) if held_bytes + len(read) >= _SEGMENT_BYTES else 0
+        if end:
+            yield b"".join([*held, read[:end]])
+            held, held_bytes = [], 0
+        held.append(read[end:])
+        held_bytes += len(read) - end
+        inside ^= bool(quotes % 2)
+        if held_bytes > _MOST_HELD_BYTES:
+            why = "a quote is not closed, or a line is no row"
+            raise InputError(Fault(f"has rows that do not end within {_MOST_HELD_BYTES:,} bytes: {why}", file))
+    yield b"".join(held)
 
-    def readable(self) -> bool:
-        return True
 
-    def readinto(self, buffer: Any) -> int:
-        read, self._first = self._first or self._stream.read(len(buffer)), b""
-        buffer[: len(read)] = read
-        return len(read)
+def _last_row_end(read: bytes, inside: bool) -> int:
+    """Where the last row in these bytes ends, 0 where none does; `inside` is whether they begin within quotes."""
+    end = len(read)
+    for _ in range(_TRIES):
+        end = read.rfind(b"\n", 0, end)
+        if end < 0:
+            return 0
+        if (read.count(b'"', 0, end) + inside) % 2 == 0:
+            return end + 1
+    return 0
 
 
 def _batches(path: Path, chosen: Columns, separator: str, unit: str | None) -> Iterator[Batch]:
@@ -77,21 +97,20 @@ def _batches(path: Path, chosen: Columns, separator: str, unit: str | None) -> I
     header = separator.join(str(place) for place in range(len(chosen.present) + 1))
     try:
         with open_text(path) as stream:
-            chunks = pd.read_csv(
-                io.BufferedReader(_Renamed(header.encode() + b"\n", stream)),
-                sep=separator,
-                usecols=[*sorted(set(places.values())), guard],
-                dtype={**types, guard: "S1"},
-                index_col=False,
-                chunksize=_CHUNK_ROWS,
-                encoding_errors="replace",
-                skipinitialspace=True,
-            )
-            for chunk in chunks:
+            stream.readline()
+            for rows in _segments(stream, str(path)):
+                chunk = pd.read_csv(
+                    io.BytesIO(header.encode() + b"\n" + rows),
+                    sep=separator,
+                    usecols=[*sorted(set(places.values())), guard],
+                    dtype={**types, guard: "S1"},
+                    index_col=False,
+                    encoding_errors="replace",
+                    skipinitialspace=True,
+                )
                 columns = {role: chunk[place] for role, place in places.items()}
                 yield batch_of(columns, unit, summed=chosen.summed, spilled=chunk[guard])
-    except pd.errors.EmptyDataError:
-        return
     except (pd.errors.ParserError, OSError, EOFError, zlib.error) as error:
-        what = re.sub(r"\s+", " ", f"cannot be read to its end: {error}")
-        raise InputError(Fault(what, str(path))) from None
+        unclosed = re.search(r"EOF inside string starting at row (\d+)", str(error))
+        why = f"a quote that opens in row {unclosed[1]} is not closed" if unclosed else re.sub(r"\s+", " ", str(error))
+        raise InputError(Fault(f"cannot be read to its end: {why}", str(path))) from None

@@ -53,6 +53,8 @@ def _filled(column: Any) -> Mask:
 def _numbers(column: Any) -> Float:
     import pandas as pd
 
+    if column.dtype.kind == "b":
+        return np.full(len(column), np.nan)
     if column.dtype.kind not in "iuf":
         column = pd.to_numeric(column, errors="coerce")
     numbers: Float = column.to_numpy(dtype=np.float64, na_value=np.nan)
@@ -60,10 +62,10 @@ def _numbers(column: Any) -> Float:
 
 
 def _times(column: Any, unit: str | None) -> Float:
-    if column.dtype.kind == "M" or hasattr(column.dtype, "tz"):
-        return _seconds(column)
     if unit != "iso":
         return seconds_of(_numbers(column), unit or "s")
+    if column.dtype.kind == "f":  # dates of a format that knows them, in seconds already
+        return _numbers(column)
     text = column.to_numpy()
     if text.dtype.kind != "S":
         text = np.array([_ascii(each) for each in text], dtype=f"S{WIDTH}")

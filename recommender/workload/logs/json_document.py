@@ -13,9 +13,11 @@ from recommender.workload.logs.columns import Columns, choose, paths, value_at
 from recommender.workload.logs.records import Rows, rows_of
 from recommender.workload.logs.tally import Tally
 from recommender.workload.logs.text import first_lines, open_text
-from recommender.workload.logs.times import timestamp_unit
+from recommender.workload.logs.times import timestamp_unit, usable
 
 _LARGEST_BYTES = 2**28
+_MOST_VALUES = 2**24
+"""Each takes some 100 bytes of memory once it is decoded."""
 _SAMPLE_ROWS = 20
 
 
@@ -33,6 +35,9 @@ def read_json(
         raise InputError(
             Fault(f"is larger than {_LARGEST_BYTES:,} bytes", str(path), expected="one record a line (.jsonl)")
         )
+    if sum(map(text.count, (b",", b"[", b"{"))) > _MOST_VALUES:
+        what = f"holds more than {_MOST_VALUES:,} values"
+        raise InputError(Fault(what, str(path), expected="one record a line (.jsonl)"))
     try:
         document = json.loads(text.decode("utf-8-sig"))
     except (ValueError, RecursionError) as error:
@@ -40,7 +45,8 @@ def read_json(
             from recommender.workload.logs.json_lines import read_jsonl
 
             return read_jsonl(path, tally, columns, unit)
-        raise InputError(Fault(f"is not JSON: {error}", str(path))) from None
+        why = "a number has thousands of digits" if "integer string" in str(error) else str(error)
+        raise InputError(Fault(f"is not JSON: {why}", str(path))) from None
     return _count(document, path, tally, columns, unit)
 
 
@@ -55,8 +61,7 @@ def _count(
     unit_used = None
     if "timestamp" in chosen.of:
         samples = (value_at(record, chosen.of["timestamp"]) for record in records)
-        sample = next((value for value in samples if value is not None), None)
-        unit_used = timestamp_unit(chosen.of["timestamp"], chosen.present, sample, unit)
+        unit_used = timestamp_unit(chosen.of["timestamp"], chosen.present, usable(samples), unit)
     tally.add(Rows(chosen, unit_used).batch(records))
     return chosen, unit_used
 

@@ -17,10 +17,10 @@ from recommender.workload.logs.json_scan import Scanner
 from recommender.workload.logs.records import Rows, rows_of
 from recommender.workload.logs.tally import Tally
 from recommender.workload.logs.text import first_lines, open_text
-from recommender.workload.logs.times import timestamp_unit
+from recommender.workload.logs.times import timestamp_unit, usable
 
-_BLOCK_BYTES = 2**24
-_LONGEST_LINE_BYTES = 2**28
+_BLOCK_BYTES = 2**22
+_LONGEST_LINE_BYTES = 2**26
 _SAMPLE_BYTES = 2**22
 _SAMPLE_LINES = 20
 
@@ -56,8 +56,7 @@ def _sniffed(path: Path, columns: Mapping[str, str] | None, unit: str | None) ->
     if "timestamp" not in chosen.of:
         return chosen, None
     samples = (value_at(record, chosen.of["timestamp"]) for record in records)
-    sample = next((value for value in samples if value is not None), None)
-    return chosen, timestamp_unit(chosen.of["timestamp"], chosen.present, sample, unit)
+    return chosen, timestamp_unit(chosen.of["timestamp"], chosen.present, usable(samples), unit)
 
 
 def _blocks(path: Path) -> Iterator[bytes]:

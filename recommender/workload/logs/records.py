@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -19,10 +20,10 @@ _WORDS = ("kind", "status", "cached")
 _DEPTH = 6
 
 
-def rows_of(decoded: Any) -> list[Mapping[str, Any]]:
+def rows_of(decoded: Any, depth: int = _DEPTH) -> list[Mapping[str, Any]]:
     """The records in one decoded JSON value: itself, the requests it holds, or its columns turned into rows."""
     if isinstance(decoded, Sequence) and not isinstance(decoded, str):
-        return [row for item in decoded for row in rows_of(item)]
+        return [row for item in decoded for row in rows_of(item, depth - 1)] if depth else []
     if not isinstance(decoded, Mapping):
         return []
     if has_lengths(decoded):
@@ -33,8 +34,13 @@ def rows_of(decoded: Any) -> list[Mapping[str, Any]]:
 
 def has_lengths(record: Mapping[str, Any]) -> bool:
     """Whether the record names prompt and output tokens."""
+    return _names_lengths(tuple(paths(record)))
+
+
+@lru_cache(maxsize=256)
+def _names_lengths(names: tuple[str, ...]) -> bool:
     try:
-        choose(paths(record))
+        choose(names)
     except InputError:
         return False
     return True

@@ -14,6 +14,8 @@ from recommender.workload.logs.tally import Counts, Tally
 from recommender.workload.logs.times import describe
 from recommender.workload.summary import SHARES, TOTAL_SHARES, LengthsSummary, Spread
 
+_SLOW_PER_S = 0.001
+
 
 def summary_of(tally: Tally, name: str, columns: Columns, unit: str | None) -> LengthsSummary:
     """What was tallied, rounded as it is written. Raises InputError where no request was read."""
@@ -69,7 +71,9 @@ def _arrivals(tally: Tally) -> Arrivals | None:
     arrived = tally.requests - tally.unread_times
     peaks = tuple((window, round(float(ratio), 3)) for window, ratio in tally.peaks())
     hourly = tuple(round(ratio, 4) for ratio in tally.hourly())
-    return Arrivals(round(float(duration), 3), round(float(arrived / duration), 6), peaks, hourly)
+    rate = float(arrived / duration)
+    written = round(rate, 6) if rate >= _SLOW_PER_S else float(f"{rate:.4g}")
+    return Arrivals(round(float(duration), 3), written, peaks, hourly)
 
 
 def _notes(tally: Tally) -> tuple[str, ...]:
@@ -78,7 +82,7 @@ def _notes(tally: Tally) -> tuple[str, ...]:
         state = "states" if tally.wrong_totals == 1 else "state"
         notes.append(f"{plural(tally.wrong_totals, 'row')} {state} a total other than prompt + output")
     if tally.unread_times:
-        notes.append(f"{tally.unread_times:,} timestamps could not be read")
+        notes.append(f"{plural(tally.unread_times, 'timestamp')} could not be read, or lie decades from the others")
     return tuple(notes)
 
 

@@ -21,6 +21,7 @@ _HOUR_S = 3600.0
 _FIRST_MONDAY_S = 4 * 86400.0  # 1970-01-05
 _DATED_S = 1e9  # times from here on count from 1970, smaller ones from the log's own start
 _LONGEST_LOG_S = 20 * 365 * 86400.0
+"""Times further apart than that are not of one log."""
 _DENSE = 2**20  # lengths up to here are counted in an array, the few beyond in a table
 
 
@@ -150,7 +151,7 @@ class Tally:
     def _arrive(self, times: Float) -> None:
         known = times[np.isfinite(times)]
         if len(known) and self._origin is None:
-            self._origin = float(known.min())
+            self._origin = float(known[of_one_log(known)].min())
         if self._origin is not None:
             known = known[np.abs(known - self._origin) <= _LONGEST_LOG_S]
         self.unread_times += len(times) - len(known)
@@ -242,6 +243,13 @@ class Tally:
         if not len(starts):
             return None
         return int((np.arange(1, len(starts) + 1) - np.searchsorted(ends, starts, side="right")).max())
+
+
+def of_one_log(times: Float) -> Mask:
+    """Which times lie within decades of the middle one: a single date of 1970 must not hide all the others."""
+    middle = len(times) // 2
+    near: Mask = np.abs(times - np.partition(times, middle)[middle]) <= _LONGEST_LOG_S
+    return near
 
 
 def _occurrences(values: Int) -> dict[int, int]:

@@ -10,6 +10,7 @@ from typing import IO
 from recommender.errors import Fault, InputError
 
 _HEAD_BYTES = 65_536
+_BINARY_BYTES = 1_024  # a NUL further on is a broken line
 
 
 def open_text(path: Path) -> IO[bytes]:
@@ -29,7 +30,7 @@ def first_lines(path: Path, head_bytes: int = _HEAD_BYTES) -> list[str]:
         raise InputError(Fault(f"cannot be read: {error}", str(path))) from None
     if head.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise InputError(Fault("is UTF-16 text", str(path), expected="UTF-8"))
-    if b"\0" in head:
+    if b"\0" in head[:_BINARY_BYTES]:
         raise InputError(Fault("is binary, not text", str(path)))
     lines = head.decode("utf-8-sig", errors="replace").splitlines()
     if len(head) == head_bytes and len(lines) > 1:

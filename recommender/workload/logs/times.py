@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -13,7 +14,9 @@ from recommender.workload.logs.columns import folded
 
 UNITS = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "ns": 1e-9}
 WIDTH = 40  # characters kept of an ISO timestamp; the longest in use has 35
+_LATEST_NS = 1e19  # a time in the year 2286: what is larger is no time
 _SHORTEST = 21  # places looked at in every timestamp: to the seconds, the point and one more
+_LARGEST_OFFSET_HOURS = 15  # no place on earth is further from UTC than 14
 _BLOCK = 8192  # rows turned at a time, so that they stay in the cache
 _SECONDS = ("arrivedat", "arrivaltimestamp", "created", "starttimes")
 _SECONDS_BESIDE = ("chatid", "parentchatid", "responsetokens", "numprefilltokens", "tokensize")
@@ -30,9 +33,11 @@ def timestamp_unit(column: str, present: tuple[str, ...], sample: Any, stated: s
     number = as_number(sample)
     if number is None:
         return "iso" if isinstance(sample, str) and sample.strip() else None
+    if not math.isfinite(number):
+        return None
     if stated in UNITS:
         return stated
-    for floor, unit in ((1e17, "ns"), (1e14, "us"), (1e11, "ms"), (1e9, "s")):
+    for floor, unit in ((_LATEST_NS, None), (1e17, "ns"), (1e14, "us"), (1e11, "ms"), (1e9, "s")):
         if number >= floor:
             return unit
     name = folded(column).rsplit(".", 1)[-1]
@@ -48,6 +53,18 @@ def timestamp_unit(column: str, present: tuple[str, ...], sample: Any, stated: s
     return "s" if stated == "auto" else None
 
 
+def usable(samples: Iterable[Any]) -> Any:
+    """The first value that says how times are written: text, or a finite number; None where there is none."""
+    for sample in samples:
+        number = as_number(sample)
+        if number is None:
+            if isinstance(sample, str) and sample.strip():
+                return sample
+        elif math.isfinite(number):
+            return sample
+    return None
+
+
 def as_number(value: Any) -> float | None:
     """The number that a value is or spells; None for anything else."""
     if isinstance(value, bool) or value is None:
@@ -56,6 +73,8 @@ def as_number(value: Any) -> float | None:
         return float(value)
     except (TypeError, ValueError):
         return None
+    except OverflowError:  # a whole number of hundreds of digits
+        return math.inf
 
 
 def iso_seconds(text: NDArray[np.bytes_]) -> Float:
@@ -134,7 +153,9 @@ def _subtract_offsets(
 
     start = ends[rows]
     minutes = start + 3 + (letters[np.minimum(start + 3, last), rows] == ord(":"))
-    east = (digit(start + 1) * 10 + digit(start + 2)) * 3600 + (digit(minutes) * 10 + digit(minutes + 1)) * 60
+    hours, of_hour = digit(start + 1) * 10 + digit(start + 2), digit(minutes) * 10 + digit(minutes + 1)
+    east = hours * 3600.0 + of_hour * 60
+    east[(hours > _LARGEST_OFFSET_HOURS) | (of_hour >= 60)] = np.nan
     seconds[rows] -= np.where(sign[rows] == ord("+"), east, -east)
 
 
