@@ -19,7 +19,8 @@ def launch_line(
     """
     words = ["vllm", "serve", _served(model, choice), *_sizes(fit), *_limits(fit), *_dtypes(choice, fit)]
     words += ["--enforce-eager"] if enforce_eager else []
-    line = shlex.join([*words, *_further([*choice.launch_arguments, *arguments, *fit.launch_arguments], words)])
+    further = [*choice.launch_arguments, *arguments, *fit.launch_arguments]
+    line = shlex.join([*_environment(further), *words, *_further(further, words)])
     return f"{line}  # make this checkpoint first" if choice.how == "to_make" else line
 
 
@@ -55,6 +56,11 @@ def _dtypes(choice: WeightChoice, fit: Fit) -> Iterable[str]:
         yield from ("--quantization", choice.weights)
     if fit.kv_dtype != "auto":
         yield from ("--kv-cache-dtype", fit.kv_dtype)
+
+
+def _environment(arguments: Iterable[str]) -> Iterable[str]:
+    """Variables of a version that has no flag for what they set, each once."""
+    return dict.fromkeys(argument for argument in arguments if "=" in argument and not argument.startswith("-"))
 
 
 def _further(arguments: Iterable[str], words: Sequence[str]) -> Iterable[str]:
