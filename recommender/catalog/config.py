@@ -132,6 +132,11 @@ def architecture_of(config: Mapping[str, Any], fields: Fields) -> str:
     )
 
 
+def is_known_language(name: str) -> bool:
+    """Whether a class is a language model that can be read."""
+    return name in READERS
+
+
 def known_architectures() -> tuple[str, ...]:
     """Every model class that can be read, sorted."""
     return tuple(sorted((*READERS, *COMPOSITES)))

@@ -275,5 +275,7 @@ def tower(architecture: str, config: Fields, text_hidden: int) -> Tower:
     """The vision tower of a composite class. Raises InputError where the config does not describe it."""
     vision = config.inner("vision_config")
     if not vision.values:
-        raise config.missing("vision_config")
+        language = COMPOSITES[architecture][0]
+        alone = f", or architectures: [{language}] for the language model alone" if language else ""
+        raise config.fault(f"{architecture} without its tower", "vision_config", f"an object{alone}")
     return COMPOSITES[architecture][1](vision, text_hidden, config)

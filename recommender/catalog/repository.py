@@ -69,20 +69,15 @@ def _declared_measure(repository: Repository) -> int | None:
 
 
 def _model(repository: Repository, kv_bytes_per_token: int | None) -> Model:
-    from recommender.catalog.config import model_from_config
-    from recommender.catalog.unmodelled import unmodelled
-
     try:
-        own = model_from_config(repository.config, id=repository.id, source=repository.source)
-    except NotModelledError as refusal:
-        if kv_bytes_per_token is not None and repository.tensors is not None:
-            return unmodelled(repository, kv_bytes_per_token)
-        raise _with_advice(refusal, repository, kv_bytes_per_token) from None
+        own = _read(repository, kv_bytes_per_token)
+    except NotModelledError:
+        raise
     except InputError as error:
         raise InputError([_at(fault, repository) for fault in error.faults]) from None
     except _BROKEN as error:  # a value of a kind that no config has
         raise InputError(Fault(f"holds a value that cannot be read: {error}", repository.where)) from None
-    if kv_bytes_per_token is not None:
+    if kv_bytes_per_token is not None and not is_measured(own):
         what = f"the KV cache of {own.architecture} is known exactly"
         raise InputError(Fault(what, repository.where, key=MEASURED, expected="no measured figure"))
     _check_patterns(repository, own)
@@ -90,18 +85,40 @@ def _model(repository: Repository, kv_bytes_per_token: int | None) -> Model:
     return own
 
 
+def _read(repository: Repository, kv_bytes_per_token: int | None) -> Model:
+    """The model as its class is described, else as its language model and its headers say, else as it was measured."""
+    from recommender.catalog.composite import composite, language_class
+    from recommender.catalog.config import model_from_config
+    from recommender.catalog.unmodelled import unmodelled
+
+    try:
+        return model_from_config(repository.config, id=repository.id, source=repository.source)
+    except NotModelledError as refusal:
+        if kv_bytes_per_token is not None and repository.tensors is not None:
+            return unmodelled(repository, kv_bytes_per_token)
+        language = language_class(repository)
+        if language is None or repository.tensors is None:
+            raise _with_advice(refusal, repository, kv_bytes_per_token, language) from None
+    return composite(repository, language)
+
+
 def _at(fault: Fault, repository: Repository) -> Fault:
     return Fault(fault.what, repository.where, fault.line, fault.key, fault.expected, fault.suggestion)
 
 
-def _with_advice(refusal: NotModelledError, repository: Repository, measured: int | None) -> NotModelledError:
+def _with_advice(
+    refusal: NotModelledError, repository: Repository, measured: int | None, language: str | None
+) -> NotModelledError:
     """The refusal with what would be accepted instead."""
-    if measured is None:
+    if measured is None and language is not None:
+        advice = f"all its safetensors files too: {language} inside is known, their headers say what is around it"
+    elif measured is None:
         advice = f"a model class that is modelled, or {MEASURED} as measured on one GPU"
     else:
         advice = "the headers of all its safetensors files too, to know its weights"
     first, *others = (_at(fault, repository) for fault in refusal.faults)
-    advised = Fault(first.what, first.file, first.line, first.key, advice, first.suggestion)
+    near = first.suggestion if language is None else None
+    advised = Fault(first.what, first.file, first.line, first.key, advice, near)
     return NotModelledError([advised, *others])
 
 

@@ -35,7 +35,7 @@ def unmodelled(repository: Repository, kv_bytes_per_token: int) -> Model:
     fields = Fields(language_part(repository.config), where=repository.where)
     layers, tied = fields.layers(), fields.flag("tie_word_embeddings")
     held = [tensor for tensor in repository.tensors or () if left_out_because(tensor, layers=layers, tied=tied) is None]
-    _check_packing(repository, held)
+    check_packing(repository, held)
     heads = fields.integer("num_attention_heads", "n_head", "n_heads")
     experts = fields.integer("num_experts", "num_local_experts", "n_routed_experts", default=0, least=0)
     return Model(
@@ -60,7 +60,7 @@ def unmodelled(repository: Repository, kv_bytes_per_token: int) -> Model:
         rotary_dim=0,
         multimodal=any(group_of(tensor.name) == "vision" for tensor in held),
         attention=tuple(measured_layers(layers, kv_bytes_per_token)),
-        tensors=tuple(_tensors(held)),
+        tensors=tuple(tensors_of(held)),
         source=repository.source,
     )
 
@@ -81,7 +81,7 @@ def _architecture(repository: Repository) -> str:
     return str(named[0]) if isinstance(named, list) and named else "unknown"
 
 
-def _check_packing(repository: Repository, tensors: Iterable[StoredTensor]) -> None:
+def check_packing(repository: Repository, tensors: Iterable[StoredTensor]) -> None:
     """Raises NotModelledError where weights are packed: what the engine makes of them at load time is not known."""
     for tensor in tensors:
         if tensor.dtype in _PACKED and len(tensor.shape) > 1:
@@ -91,7 +91,7 @@ def _check_packing(repository: Repository, tensors: Iterable[StoredTensor]) -> N
             raise NotModelledError(Fault(what, repository.where, key="architectures"))
 
 
-def _tensors(tensors: Iterable[StoredTensor]) -> Iterator[Tensor]:
+def tensors_of(tensors: Iterable[StoredTensor]) -> Iterator[Tensor]:
     """One entry for each shape, dtype and group, with the layers that have it."""
     alike: dict[tuple[str, tuple[int, int], int], list[int | None]] = {}
     for tensor in tensors:

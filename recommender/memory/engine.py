@@ -50,6 +50,7 @@ class EngineConstants:
     estimate_printed: bool
     context: tuple[Context, ...]
     mxfp4_kernels: tuple[Mxfp4Kernel, ...]
+    rotary_stretch: Mapping[str, int]  # by architecture
     in_flight_batches: int
     tokens_from_concurrency: bool
     hybrid_groups: bool
@@ -164,7 +165,7 @@ def constants_of(data: Mapping[str, Any], engine: str, version: str | None) -> E
     def at(key: str) -> Row:
         return row_at(data[key], number, name)
 
-    generation, capture = at("generation"), at("capture_limit")
+    generation, capture, stretched = at("generation"), at("capture_limit"), at("rotary_stretch")
     capability = generation["minimum_capability"]
     sampling = [row for row in data["sampler"] if parse_version(row["since"]) <= number]
     sourced = ("gpu_memory_utilization", "graphs_charged", "in_flight_batches", "scheduler", "v2_runner", "non_torch")
@@ -179,6 +180,7 @@ def constants_of(data: Mapping[str, Any], engine: str, version: str | None) -> E
         watermark_option=at("watermark_option")["value"],
         estimate_printed=at("estimate_printed")["value"],
         context=tuple(Context.of(row) for row in at("context")["rows"]),
+        rotary_stretch={str(name): int(stretched["factor"]) for name in stretched["architectures"]},
         mxfp4_kernels=tuple(Mxfp4Kernel.of(row) for row in at("mxfp4_kernels")["rows"]),
         in_flight_batches=at("in_flight_batches")["value"],
         tokens_from_concurrency=at("tokens_printed")["value"] == "concurrency",

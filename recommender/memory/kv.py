@@ -133,7 +133,8 @@ def kv_pool(
     if any(layers.kind == "compressed" for layers in model.attention):
         groups = tuple(CacheGroup(parts[0].page, parts) for parts in packed_groups(caches))
     else:
-        groups = form_groups(caches if constants.hybrid_groups else _all_full(caches))
+        caches = caches if constants.hybrid_groups else _all_full(caches)
+        groups = form_groups(caches)
     return KvPool(
         bytes_per_block=max(group.block_bytes(stage) for group in groups),
         block_size=caches[0].page.block_size,

@@ -25,11 +25,20 @@ def after_load_bytes(
     model: Model, stored: Quantisation | None, constants: EngineConstants, gpu: Gpu, split: Split, layers: range
 ) -> int:
     """Bytes one GPU of a stage with these layers holds beyond its parameters."""
+    tables = _longer_tables(model, constants)
     if stored is None:
-        return 0
+        return tables
     latent = sum(_copied(tensor, stored, split, layers) for tensor in model.tensors if tensor.module == _LATENT_UP)
     latent = latent if constants.latent_multiple else 0  # without a latent cache the projection is used as it is
-    return latent + _expert_bytes(model, stored.of_experts, constants, gpu, split, layers)
+    return tables + latent + _expert_bytes(model, stored.of_experts, constants, gpu, split, layers)
+
+
+def _longer_tables(model: Model, constants: EngineConstants) -> int:
+    """Rows of the rotary tables beyond those of the longest request."""
+    beyond = constants.rotary_stretch.get(model.architecture, 1) - 1
+    return beyond * sum(
+        table.positions * table.dimension * (table.element_bytes or _DTYPE_BYTES) for table in model.rotary
+    )
 
 
 def _copied(tensor: Tensor, stored: Quantisation, split: Split, layers: range) -> int:

@@ -20,7 +20,8 @@ def launch_line(
     says what a file named in the line has to hold.
     """
     words, comment = _words(model, choice, fit, enforce_eager)
-    line = shlex.join([*words, *_further([*choice.launch_arguments, *arguments, *fit.launch_arguments], words)])
+    further = [*choice.launch_arguments, *arguments, *fit.launch_arguments]
+    line = shlex.join([*_environment(further), *words, *_further(further, words)])
     comments = ["make this checkpoint first"] if choice.how == "to_make" else []
     comments += [comment] if comment else []
     return f"{line}  # {'; '.join(comments)}" if comments else line
@@ -69,6 +70,11 @@ def _dtypes(choice: WeightChoice, fit: Fit) -> Iterable[str]:
         yield from ("--quantization", choice.weights)
     if fit.kv_dtype != "auto":
         yield from ("--kv-cache-dtype", fit.kv_dtype)
+
+
+def _environment(arguments: Iterable[str]) -> Iterable[str]:
+    """Variables of a version that has no flag for what they set, each once."""
+    return dict.fromkeys(argument for argument in arguments if "=" in argument and not argument.startswith("-"))
 
 
 def _further(arguments: Iterable[str], words: Sequence[str]) -> Iterable[str]:
