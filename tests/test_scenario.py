@@ -242,8 +242,14 @@ sizing: {{epsilon: 0.05}}
     plain = text.replace(text.splitlines()[2], "  rate_per_s: 3")
     scenario = load_scenario(_write(tmp_path, plain))
     assert scenario.workload.rate == Rate(3.0)
-    assert dict(scenario.defaults)["sizing.step_ms.base"] == 20
-    assert "workload.concurrency" not in dict(scenario.defaults)
+    defaults = dict(scenario.defaults)
+    assert "workload.concurrency" not in defaults
+    assert "sizing.step_ms.base" not in defaults  # how long requests take is predicted, with this confidence
+    assert defaults["sla.confidence"] == Decimal("0.9")
+    assumed = dict(load_scenario(_write(tmp_path, plain + "speed: ignore\n")).defaults)
+    assert assumed["sizing.step_ms.base"] == 20
+    assert "sla.confidence" not in assumed
+    assert load_scenario(_write(tmp_path, plain + "sla: {confidence: 0.8}\n")).sla.confidence == Decimal("0.8")
 
 
 def test_step_times_are_stated_in_milliseconds(tmp_path: Path) -> None:

@@ -161,7 +161,8 @@ def _listed(form: ScenarioForm, filled: Mapping[str, str]) -> tuple[tuple[str, A
     """The defaults that have a say in the answer: step times and confidence only where something is timed by them."""
     rate = form.workload.rate_per_s
     timed = rate is not None and rate.request_s is None and filled["speed"] == "ignore"
-    limited = any(getattr(form.sla, name) is not None for name in LIMITS)
+    predicted = rate is not None and rate.request_s is None and filled["speed"] == "model"
+    limited = predicted or any(getattr(form.sla, name) is not None for name in LIMITS)
     silent: dict[str, Callable[[Any], bool]] = {
         "workload.": lambda value: value in (None, []),
         "anchors": lambda value: True,

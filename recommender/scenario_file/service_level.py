@@ -37,7 +37,10 @@ def service_level_faults(document: Document) -> dict[Trail, Fault]:
 def _without_effect(document: Document, written: list[str]) -> _Found:
     if document.at(("sla", "percentile")) is not None and "ttft_ms" not in written:
         yield ("sla", "percentile"), "has no effect: it is that of the time to first token", "sla.ttft_ms beside it"
-    if document.at(("sla", "confidence")) is not None and not written:
+    rate = document.at(("workload", "rate_per_s"))
+    predicted = rate is not None and not (isinstance(rate, dict) and rate.get("request_s") is not None)
+    predicted = predicted and document.at(("speed",)) != "ignore" and document.at(("sizing", "step_ms")) is None
+    if document.at(("sla", "confidence")) is not None and not written and not predicted:
         yield ("sla", "confidence"), "has no effect: nothing limits speed", f"one of {', '.join(LIMITS)} beside it"
 
 
