@@ -487,6 +487,11 @@ SPLIT = SMALL.replace("fixed: 8192", "fixed: {input: 7K, output: 1K}")
         (SPLIT + "sla: {tpot_ms: .nan}\n", "sla.tpot_ms", "is not a finite number"),
         (SPLIT + "sla: {tpot_ms: 20}\nmemory_model: article\n", "sla.tpot_ms", "memory alone"),
         (
+            SPLIT.replace("concurrency: 50", "rate_per_s: 2") + "sizing: {step_ms: {base: 5}}\nspeed: model\n",
+            "sizing.step_ms",
+            "stands beside speed: model",
+        ),
+        (
             SPLIT.replace("concurrency: 50", "rate_per_s: 2") + "sla: {requests_per_s: 2}\n",
             "sla.requests_per_s",
             "asks for a throughput already",

@@ -70,3 +70,6 @@ def _ignored(document: Document, written: list[str]) -> _Found:
     if document.at(("speed",)) == "ignore" and written:
         keys = ", ".join(f"sla.{name}" for name in written)
         yield ("speed",), f"ignore leaves {keys} without effect", "model, or no such limit"
+    rate, step = document.at(("workload", "rate_per_s")), document.at(("sizing", "step_ms"))
+    if document.at(("speed",)) == "model" and rate is not None and step is not None:
+        yield ("sizing", "step_ms"), "stands beside speed: model, which predicts these times", "one of the two"
