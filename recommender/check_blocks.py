@@ -32,7 +32,7 @@ def request_seconds(
 ) -> RequestSeconds:
     """How long requests take on an engine of the group: as stated, by stated step times, or as predicted for it."""
     work = scenario.workload
-    if scenario.speed != "model" or work.rate is None or work.request_s is not None:
+    if not scenario.paced_by_model:
         return Service.of(work.lengths, scenario.step_time, work.request_s).request_s
     from recommender.check_speed import prepared_alone
     from recommender.speed.service import PredictedService

@@ -172,6 +172,12 @@ class Scenario:
     catalog_overlays: tuple[str, ...] = ()
     defaults: tuple[tuple[str, Any], ...] = ()
 
+    @property
+    def paced_by_model(self) -> bool:
+        """Whether how long requests take at a rate is predicted for each engine: nothing states it."""
+        stated = self.workload.request_s is not None or self.step_time_stated
+        return self.speed == "model" and self.workload.rate is not None and not stated
+
 
 def load_scenario(path: str | Path) -> Scenario:
     """The scenario in a YAML file, or a shipped one by its name. Raises InputError with every fault and its line."""

@@ -264,12 +264,7 @@ def load_of(scenario: Scenario) -> Load:
         return AtOnce(work.concurrency or 0, tabled=scenario.sizing != "worst_case")
     stated, peak = service_of(scenario), peak_factor_of(work.rate, work.lengths.arrivals)
     unit = _unit_per_s(_rate_of(stated, risk, _USUAL_AT_ONCE), work.rate.per_s * peak.value)
-    return Arriving(work.rate, peak, None if paced_by_model(scenario) else stated, risk, unit)
-
-
-def paced_by_model(scenario: Scenario) -> bool:
-    """Whether how long requests take is predicted for each engine."""
-    return scenario.speed == "model" and scenario.workload.rate is not None and scenario.workload.request_s is None
+    return Arriving(work.rate, peak, None if scenario.paced_by_model else stated, risk, unit)
 
 
 def _unit_per_s(usual: float, peak_per_s: float) -> float:

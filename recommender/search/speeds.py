@@ -11,7 +11,6 @@ from recommender.catalog.catalog import Catalog
 from recommender.errors import Fault, InputError, NotModelledError
 from recommender.memory.capacity import Capacity, Reason, ReplicaColumns, Setting
 from recommender.scenario import Scenario
-from recommender.search.load import paced_by_model
 from recommender.speed.anchors import Anchor, by_key
 from recommender.speed.candidates import Float
 from recommender.speed.own import anchor_of
@@ -69,7 +68,7 @@ class Speeds:
 
 def speeds_of(scenario: Scenario, anchors: Sequence[Anchor]) -> Speeds | None:
     """The speeds that take part in the choice; None where nothing depends on them."""
-    if not scenario.sla.timed and not paced_by_model(scenario):
+    if not scenario.sla.timed and not scenario.paced_by_model:
         return None
     prompt, output = mean_tokens(scenario.workload.lengths)
     knowledge = shipped_knowledge().with_anchors(by_key(anchors))
