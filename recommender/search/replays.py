@@ -13,7 +13,7 @@ from recommender.memory.engine import EngineConstants, engine_constants
 from recommender.memory.kv import KvPool, kv_pool
 from recommender.scenario import Scenario
 from recommender.search.asked import Asked
-from recommender.search.load import Arriving, paced_by_model
+from recommender.search.load import Arriving
 from recommender.search.plan import Plan, Replayed, ReplicaGroup, Watermarked
 from recommender.search.plan_speed import Pace
 from recommender.units import ceil_div
@@ -84,7 +84,7 @@ def _steps(asked: Asked, group: ReplicaGroup) -> tuple[StepTime, str]:
     scenario = asked.scenario
     if scenario.step_time_stated:
         return scenario.step_time, "as stated"
-    if isinstance(asked.load, Arriving) and not paced_by_model(scenario):
+    if isinstance(asked.load, Arriving) and not scenario.paced_by_model:
         return scenario.step_time, ASSUMED
     choice = next(
         each.choice
