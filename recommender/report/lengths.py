@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from recommender.report.csv_ import flat_csv
@@ -12,6 +12,7 @@ from recommender.report.record import plain
 from recommender.report.words import served_words
 from recommender.units import plural, show_figures
 from recommender.workload.inflight import InFlight
+from recommender.workload.lengths import HOURS
 from recommender.workload.plot import octave_of, plot
 from recommender.workload.summary import LengthsSummary, Spread, written
 
@@ -129,7 +130,8 @@ def _arrivals(summary: LengthsSummary) -> list[str]:
         peaks = ", ".join(f"{window} s at {ratio:.2f} times that" for window, ratio in arrivals.peak_to_mean)
         busiest = f"; the busiest {peaks}" if peaks else ""
         span = f" over {arrivals.duration_s / 3600:,.1f} hours" if arrivals.duration_s else ""
-        lines += paragraph(f"Arrivals: {show_figures(arrivals.rate_per_s)} a second on average{span}{busiest}.")
+        rate = show_figures(arrivals.rate_per_s)
+        lines += paragraph(f"Arrivals: {rate} a second on average{span}{busiest}{_by_hour(arrivals.hourly)}.")
     if summary.latency:
         times = ", ".join(f"{name} {show_figures(seconds)}" for name, seconds in summary.latency)
         most = f"; at most {plural(summary.peak_concurrency, 'request')} at once" if summary.peak_concurrency else ""
@@ -137,6 +139,16 @@ def _arrivals(summary: LengthsSummary) -> list[str]:
     if summary.pearson is not None:
         lines += paragraph(f"Correlation of prompt and output: {summary.pearson:+.2f}.")
     return lines
+
+
+def _by_hour(hourly: Sequence[float]) -> str:
+    """The quietest and the busiest hour of a profile."""
+    if not hourly:
+        return ""
+    least, most = min(hourly), max(hourly)
+    span = "day" if len(hourly) == HOURS[0] else "week"
+    at = f"{least:.2f} (hour {hourly.index(least)}) to {most:.2f} (hour {hourly.index(most)}) times that"
+    return f"; by the hour of the {span} {at}"
 
 
 def need_in_words(need: InFlight) -> str:

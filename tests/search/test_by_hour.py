@@ -18,6 +18,7 @@ from recommender.answer import recommend
 from recommender.errors import InputError
 from recommender.report.csv_ import answers_csv
 from recommender.report.json_ import answer_record, encode
+from recommender.report.lengths import lengths_page
 from recommender.report.sentence import sentence
 from recommender.report.table import answer_page
 from recommender.scenario import OwnCards, Scenario, Search, load_scenario
@@ -171,6 +172,8 @@ def test_a_log_of_days_has_a_profile_of_its_own(tmp_path: Path) -> None:
     quiet, busy = arrivals.hourly[0], arrivals.hourly[8]
     assert busy / quiet == pytest.approx(20 / 6, rel=0.01)
     assert sum(arrivals.hourly) == pytest.approx(24, rel=1e-3)
+    page = " ".join(lengths_page(summarise(tmp_path / "log.csv", cache=False), None).split())
+    assert f"; by the hour of the day {quiet:.2f} (hour 0) to {busy:.2f} (hour 8) times that." in page
 
 
 def test_a_week_begins_on_monday_and_less_than_a_day_has_no_profile(tmp_path: Path) -> None:
