@@ -21,7 +21,7 @@ from recommender.catalog.config_latent import LATENT, latent
 from recommender.catalog.config_minimax import MINIMAX, minimax
 from recommender.catalog.config_nemotron import NEMOTRON, nemotron
 from recommender.catalog.config_quantisation import kv_declared, plain_dtype, quantisation
-from recommender.catalog.config_rope import lengths_of
+from recommender.catalog.config_rope import Lengths, lengths_of
 from recommender.catalog.config_stages import on_every_stage
 from recommender.catalog.config_towers import COMPOSITES, language_of, tower
 from recommender.catalog.config_vision import Tower
@@ -31,6 +31,7 @@ from recommender.errors import Fault, NotModelledError, nearest
 
 __all__ = ["known_architectures", "model_from_config"]
 
+_WITH_HEADS = ("full", "sliding", "chunked")
 _KEYS_SHOWN = 30
 
 Reader = Callable[[Fields, str], Decoder]
@@ -69,8 +70,9 @@ def model_from_config(
     nested = architecture in COMPOSITES and is_nested(config)
     fields = Fields(fields.values, where, class_defaults(language, nested=nested))
     decoder = READERS[language](fields, language)
+    _check_layers(fields, decoder)
+    stored, lengths = quantisation(config, fields), _lengths(fields)
     seeing = tower(architecture, Fields(config, where), decoder.hidden) if architecture in COMPOSITES else Tower(())
-    stored, lengths = quantisation(config, fields), lengths_of(fields)
     return Model(
         id=id,
         aliases=aliases,
@@ -103,6 +105,24 @@ def model_from_config(
         mtp_layers=_mtp_layers(fields, language),
         tp_divides=decoder.tp_divides,
     )
+
+
+def _lengths(fields: Fields) -> Lengths:
+    """The lengths a config allows. Raises InputError where its scaling leaves not one token."""
+    found = lengths_of(fields)
+    if any(length is not None and length < 1 for length in (found.longest, found.default, found.rescaled)):
+        key = "rope_parameters" if "rope_parameters" in fields else "rope_scaling"
+        raise fields.fault("scales the longest request to nothing", key, "a length of at least 1")
+    return found
+
+
+def _check_layers(fields: Fields, decoder: Decoder) -> None:
+    """Raises InputError where layers are listed and there are none, or heads are left without a size."""
+    if fields.values.get("layer_types") == []:
+        raise fields.fault(f"0 entries for {decoder.layers} layers", "layer_types", f"{decoder.layers} entries")
+    if any(layers.kind in _WITH_HEADS and layers.head_dim < 1 for layers in decoder.attention):
+        what = f"{decoder.hidden} elements for {decoder.heads} heads leave none to each"
+        raise fields.fault(what, "hidden_size", f"at least {decoder.heads}")
 
 
 def _mtp_layers(fields: Fields, language: str) -> int:

@@ -7,7 +7,7 @@ import os
 import stat
 from collections import Counter
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from recommender.errors import Fault, InputError
 
@@ -26,10 +26,18 @@ def read_regular(path: Path, most_bytes: int) -> bytes:
     descriptor, size = open_regular(path)
     with os.fdopen(descriptor, "rb") as file:
         if size <= most_bytes:
-            data = file.read(most_bytes + 1)  # it may have grown meanwhile
+            data = read_bytes(file, most_bytes + 1, str(path))  # it may have grown meanwhile
             if len(data) <= most_bytes:
                 return data
     raise InputError(Fault("is too large", str(path), expected=f"at most {most_bytes:,} bytes"))
+
+
+def read_bytes(file: BinaryIO, most_bytes: int, name: str) -> bytes:
+    """So many bytes of an open file, fewer at its end. Raises InputError where the system refuses to read them."""
+    try:
+        return file.read(most_bytes)
+    except OSError as error:
+        raise InputError(Fault(f"cannot be read: {error.strerror}", name)) from None
 
 
 def open_regular(path: Path) -> tuple[int, int]:
@@ -62,8 +70,8 @@ def parse_object(data: bytes, file: str, *, most_values: int) -> dict[str, Any]:
         raise _too_deep(file) from None
     except _KeyTwiceError as error:
         raise InputError(Fault("appears twice", file, key=error.key)) from None
-    except ValueError as error:  # a number of thousands of digits
-        raise InputError(Fault(f"is not readable as JSON: {error}", file)) from None
+    except ValueError:
+        raise InputError(Fault("is not readable as JSON: a number of thousands of digits", file)) from None
     if not isinstance(found, dict):
         raise InputError(Fault("is not a JSON object", file))
     _check_depth(found, file)

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from recommender.catalog.json_file import open_regular, read_object
+from recommender.catalog.json_file import open_regular, read_bytes, read_object
 from recommender.catalog.repository import (
     CONFIG,
     CONFIG_BYTES,
@@ -137,7 +137,7 @@ def _is_here(path: Path) -> bool:
         return False
     descriptor, _ = open_regular(path)
     with os.fdopen(descriptor, "rb") as file:
-        return file.read(len(_POINTER)) != _POINTER
+        return read_bytes(file, len(_POINTER), str(path)) != _POINTER
 
 
 def check_index(index: Index | None, found: Sequence[tuple[str, tuple[StoredTensor, ...]]], where: str) -> None:

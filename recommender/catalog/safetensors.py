@@ -14,7 +14,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from recommender.catalog.json_file import open_regular, parse_object
+from recommender.catalog.json_file import open_regular, parse_object, read_bytes
 from recommender.errors import Fault, InputError
 
 BITS = {
@@ -85,8 +85,8 @@ def read_tensors(path: Path) -> tuple[StoredTensor, ...]:
     """Every tensor of one safetensors file, sorted by name. Raises InputError where it is no such file or cut short."""
     descriptor, size = open_regular(path)
     with os.fdopen(descriptor, "rb") as file:
-        length = _header_length(file.read(_LENGTH_BYTES), size, str(path))
-        header = file.read(length)
+        length = _header_length(read_bytes(file, _LENGTH_BYTES, str(path)), size, str(path))
+        header = read_bytes(file, length, str(path))
     if len(header) < length:
         raise InputError(Fault(f"ends within its header of {length:,} bytes", str(path)))
     found = parse_object(header, str(path), most_values=VALUES)

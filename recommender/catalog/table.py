@@ -17,6 +17,9 @@ from recommender.errors import Fault, InputError, nearest
 _PLAIN = re.compile(r"\d{1,15}(?:\.\d{1,9})?", re.ASCII)
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.ASCII)
 
+LONGEST_TEXT = 50_000_000
+"""Of a catalog file, in characters: a hundred times the largest one shipped."""
+
 
 @dataclass(slots=True)
 class Row:
@@ -86,13 +89,17 @@ class Row:
 
 
 def read_text(path: Path) -> str:
-    """The text of a file. Raises InputError where it cannot be read as UTF-8."""
+    """The text of a file. Raises InputError where it cannot be read as UTF-8, or has no end."""
     try:
-        return path.read_text("utf-8")
+        with path.open(encoding="utf-8") as file:
+            text = file.read(LONGEST_TEXT + 1)
     except OSError as error:
         raise InputError(Fault(f"cannot be read: {error.strerror}", str(path))) from None
     except UnicodeDecodeError:
         raise InputError(Fault("is not UTF-8 text", str(path))) from None
+    if len(text) > LONGEST_TEXT:
+        raise InputError(Fault("is too large", str(path), expected=f"at most {LONGEST_TEXT:,} characters"))
+    return text
 
 
 def rows(path: Path, columns: Sequence[str], required: Sequence[str], faults: list[Fault]) -> Iterator[Row]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
@@ -10,7 +12,7 @@ from typing import BinaryIO
 
 from recommender.catalog.catalog import load_catalog
 from recommender.errors import Fault, InputError
-from recommender.memory.calibration import Calibration, calibration_text, read_calibration
+from recommender.memory.calibration import Calibration, calibration_of, calibration_text
 from recommender.report import json_
 from recommender.units import parse_decimal
 from recommender.verify.compare import TOLERANCE, Verification, verify_log
@@ -52,7 +54,11 @@ def verification_of(
 def _opened(path: Path) -> AbstractContextManager[BinaryIO]:
     """The file to read: standard input for `-`, which stays open."""
     if path != STANDARD_INPUT:
-        return path.open("rb")
+        file = path.open("rb")
+        if stat.S_ISCHR(os.fstat(file.fileno()).st_mode) and not file.isatty():  # such as /dev/zero: it has no end
+            file.close()
+            raise InputError(Fault("is a device", str(path), expected="a file, a pipe, or - for standard input"))
+        return file
     if sys.stdin is None:  # the shell's `<&-`
         raise InputError(Fault("cannot be read: it is closed", "standard input"))
     return nullcontext(sys.stdin.buffer)
@@ -82,8 +88,5 @@ def show_verification(found: Verification, written: str) -> str:
 def calibration_with(found: Verification, source: Path, file: Path) -> str:
     """The text of a calibration file with what this log says added to what the file holds."""
     correction = correction_of(found, "standard input" if source == STANDARD_INPUT else source.name)
-    try:
-        held = read_calibration(file.read_text(encoding="utf-8"), str(file)) if file.exists() else Calibration()
-    except (OSError, UnicodeDecodeError) as error:
-        raise InputError(Fault(f"cannot be read: {error}", str(file))) from None
+    held = calibration_of(file) if file.exists() else Calibration()
     return calibration_text(held.with_correction(correction))

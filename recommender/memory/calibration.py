@@ -107,7 +107,8 @@ def calibration_text(calibration: Calibration) -> str:
 def calibration_of(path: Path) -> Calibration:
     """The calibration in a file. Raises InputError where it cannot be read or is none."""
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open(encoding="utf-8") as file:
+            text = file.read(LONGEST_FILE + 1)
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) and error.strerror else "is not text"
         raise InputError(Fault(f"cannot be read: {reason}", str(path), key="calibration")) from None

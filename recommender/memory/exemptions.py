@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from fnmatch import fnmatchcase
 
 from recommender.catalog.models import EVERY_LINEAR, LayerIndices, Quantisation, Tensor
-from recommender.errors import NotModelledError
+from recommender.errors import Fault, NotModelledError
 
 _LONGEST_PATTERN = 300
 _REGEX = "re:"
@@ -92,7 +92,7 @@ def matches(pattern: str, path: str) -> bool:
     dotted name that occurs in the path as a run of whole parts.
     """
     if len(pattern) > _LONGEST_PATTERN:
-        raise NotModelledError(f"a pattern of {len(pattern)} characters in the list of modules left in 16 bit")
+        raise _unread(f"a pattern of {len(pattern)} characters", f"at most {_LONGEST_PATTERN} characters")
     if pattern.startswith(_REGEX):
         return _expression(pattern.removeprefix(_REGEX)).match(path) is not None
     pattern = _FROM_LAYERS.sub("layers.", pattern)
@@ -103,8 +103,13 @@ def matches(pattern: str, path: str) -> bool:
 
 def _expression(text: str) -> re.Pattern[str]:
     if _RISKY.search(text):
-        raise NotModelledError(f"the regular expression {text!r} in the list of modules left in 16 bit")
+        raise _unread(f"the regular expression {text!r} might take for ever", "no repetition of a repetition")
     try:
         return re.compile(text)
     except re.error as error:
-        raise NotModelledError(f"the regular expression {text!r} is broken: {error}") from None
+        raise _unread(f"the regular expression {text!r} is broken: {error}", "a regular expression") from None
+
+
+def _unread(what: str, expected: str) -> NotModelledError:
+    """A pattern in the list of modules left in 16 bit that is not followed."""
+    return NotModelledError(Fault(what, key="quantization_config, modules left in 16 bit", expected=expected))

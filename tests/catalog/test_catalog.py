@@ -217,3 +217,10 @@ def test_loading_needs_no_heavy_library() -> None:
 
 def test_the_data_travels_with_the_package() -> None:
     assert (shipped("catalogs") / "gpus.csv").is_file()
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no device without an end here")
+def test_an_overlay_without_an_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("recommender.catalog.table.LONGEST_TEXT", 100_000)
+    with pytest.raises(InputError, match="/dev/zero: is too large"):
+        load_catalog(("/dev/zero",))

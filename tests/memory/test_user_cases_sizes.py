@@ -140,3 +140,10 @@ def test_rotary_tables_for_images_run_on(fit: Fitting) -> None:
         for version in versions
     )
     assert three - one == 3 * 262_144 * 64 * 2
+
+
+def test_four_bit_experts_on_ampere_since_sinks_are_served_there(fit: Fitting) -> None:
+    """vLLM wheels 0.11.0-0.33.0: Marlin takes the experts, Triton the sinks; before 0.11 it is not known."""
+    assert fit("openai/gpt-oss-20b", "A100-80GB-SXM", engine_version="0.11.0", max_model_len=8_192).starts
+    older = fit("openai/gpt-oss-20b", "A100-80GB-SXM", engine_version="0.10.2", max_model_len=8_192)
+    assert "not known to work" in (older.refusal or "")

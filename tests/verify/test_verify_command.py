@@ -137,3 +137,13 @@ def test_disturbed_log_saves_nothing(tmp_path: Path, written: Callable[[str], Pa
     file = tmp_path / "mine.json"
     result = _run(written(logs.refusal("0.19.0", logs.NO_FREE_MEMORY)), "--save-calibration", file)
     assert (result.exit_code, file.exists(), "another process" in result.stderr) == (2, False, True)
+
+
+@pytest.mark.skipif(not Path("/dev/zero").exists(), reason="no device without an end here")
+def test_a_device_without_an_end_is_not_read() -> None:
+    found = _run("/dev/zero")
+    assert found.exit_code == 2
+    assert "/dev/zero: is a device" in found.output
+    kept = _run(LOGS / "llama-3.1-8b-tp1.log", "--save-calibration", "/dev/zero")
+    assert kept.exit_code == 2
+    assert "/dev/zero: is longer than" in kept.output
