@@ -31,7 +31,14 @@ _SAID = {
     "usd_per_month": "the budget",
     "max_gpus": "the number of GPUs",
     "kv_dtypes": "the KV cache dtype",
+    "rate_per_s": "the rate of requests",
+    "engine": "the engine",
+    "ttft_ms": "the time to the first token",
+    "percentile": "the percentile of the time to the first token",
+    "tpot_ms": "the time per output token",
+    "output_tokens_per_s": "the tokens a second of all requests",
 }
+_LIMITS = ("ttft_ms", "percentile", "tpot_ms", "output_tokens_per_s")
 
 
 @dataclass(slots=True)
@@ -115,16 +122,14 @@ def _names(read: _Read, item: Item) -> None:
     read.add(item.kind, item.values)
 
 
-def _lengths(read: _Read, item: Item) -> None:
-    read.set("fixed", item.values[0])
+def _sets(key: str) -> Callable[[_Read, Item], None]:
+    return lambda read, item: read.set(key, item.values[0])
 
 
-def _concurrency(read: _Read, item: Item) -> None:
-    read.set("concurrency", item.values[0])
-
-
-def _money(read: _Read, item: Item) -> None:
-    read.set("usd_per_month", item.values[0])
+def _first_token(read: _Read, item: Item) -> None:
+    read.set("ttft_ms", item.values[0])
+    for percentile in item.values[1:]:
+        read.set("percentile", percentile)
 
 
 def _cards(read: _Read, item: Item, gpu: str) -> None:
@@ -173,10 +178,16 @@ _MEANINGS: dict[str, Callable[[_Read, Item], None]] = {
     "kv": _kv,
     "native": _native,
     "quality": _quality_first,
-    "money": _money,
-    "total": _lengths,
-    "split": _lengths,
-    "concurrency": _concurrency,
+    "money": _sets("usd_per_month"),
+    "total": _sets("fixed"),
+    "split": _sets("fixed"),
+    "concurrency": _sets("concurrency"),
+    "rate": _sets("rate_per_s"),
+    "ttft": _first_token,
+    "tpot": _sets("tpot_ms"),
+    "pace": _sets("tpot_ms"),
+    "throughput": _sets("output_tokens_per_s"),
+    "engine": _sets("engine"),
     "excluded": _excluded,
 }
 
@@ -243,11 +254,20 @@ def _models(read: _Read, model: str | None) -> Iterable[str]:
 
 
 def _require(read: _Read) -> None:
-    if "concurrency" not in read.keys:
-        read.faults.append(Fault("the question does not say how many requests at once", expected="'50 concurrent'"))
-    if "fixed" not in read.keys:
+    keys = read.keys
+    if "concurrency" in keys and "rate_per_s" in keys:
+        what = "the question says how many requests are at once, and how many come in a time"
+        read.faults.append(Fault(what, expected="one of the two"))
+    elif "concurrency" not in keys and "rate_per_s" not in keys:
+        expected = "'50 concurrent' or '5 requests per second'"
+        expected += "; `recommender budget` says how many a sum buys" if "usd_per_month" in keys else ""
+        read.faults.append(Fault("the question does not say how many requests at once", expected=expected))
+    if "fixed" not in keys:
         expected = "'8K requests' or '2K in 500 out'"
         read.faults.append(Fault("the question does not say how long the requests are", expected=expected))
+    elif not isinstance(keys["fixed"], dict) and ("rate_per_s" in keys or any(key in keys for key in _LIMITS)):
+        what = "how fast requests are answered depends on how much of them is prompt, which a total does not say"
+        read.faults.append(Fault(what, expected="'7K in 1K out'"))
 
 
 def _mapping(read: _Read, model: str, catalog: Catalog) -> dict[str, Any]:
@@ -259,9 +279,12 @@ def _mapping(read: _Read, model: str, catalog: Catalog) -> dict[str, Any]:
     sold = {offer.segment for offer in catalog.offers if offer.provider in wanted}
     if not sold <= set(Search().segments):  # a provider that is asked for by name is searched, whatever its kind
         search["segments"] = sorted({*Search().segments, *sold})
+    load = {key: keys[key] for key in ("concurrency", "rate_per_s") if key in keys}
     mapping: dict[str, Any] = {
         "model": model,
-        "workload": {"concurrency": keys["concurrency"], "lengths": {"fixed": keys["fixed"]}},
+        "workload": {**load, "lengths": {"fixed": keys["fixed"]}},
+        "sla": {key: keys[key] for key in _LIMITS if key in keys} or None,
+        "engine": keys.get("engine"),
         "search": search or None,
         "rank": keys.get("rank"),
         "limits": {"usd_per_month": keys["usd_per_month"]} if "usd_per_month" in keys else None,

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field, replace
 from itertools import combinations, pairwise
 
 from recommender.ask_names import Names
-from recommender.ask_sentence import NAMED, QUANTITIES, Item, Sentence, marks_of
-from recommender.ask_words import FILLERS, HINTS, INVERTERS, UPPER_LIMIT
+from recommender.ask_sentence import NAMED, QUANTITIES, SPEEDS, Item, Sentence, marks_of
+from recommender.ask_words import AT_ONCE, FILLERS, HINTS, INVERTERS, SPEED_LIMIT, UPPER_LIMIT
 from recommender.errors import Fault
 
 _QUANTITY, _NAME, _GPUS = marks_of(*QUANTITIES, "unknown"), marks_of(*NAMED), marks_of("gpus")
-_CONDITIONS = ("gpus", "providers", "regions", "markets", "weights", "kv", "money", "cards")
+_CONDITIONS = ("gpus", "providers", "regions", "markets", "weights", "kv", "engine", "money", "cards", *SPEEDS)
 
 _NOT = r"(?:no|not|never|nothing)"
 _MORE = r"(?:more|higher|greater|larger|bigger|longer|dearer)"
@@ -65,12 +65,23 @@ def _bounded(sentence: Sentence, bound: str) -> Callable[[re.Match[str]], list[I
         text, gpus = sentence.spoken(found[0]), [found["gpus"]] if found["gpus"] else []
         if item.fault is not None:
             return [_refused(text, item.fault.expected)]
-        if bound in (">", ">=") and (item.kind, bound) != ("concurrency", ">="):
-            expected = "a number to serve, such as '50 concurrent'" if item.kind == "concurrency" else UPPER_LIMIT
-            return [_refused(text, expected), *gpus]
+        wrong = _wrong_bound(item.kind, bound)
+        if wrong:
+            return [_refused(text, wrong), *gpus]
         return [replace(item, bound=bound, text=text), *gpus]
 
     return meaning
+
+
+def _wrong_bound(kind: str, bound: str) -> str | None:
+    """What is expected instead where a quantity cannot be bounded so; None where it can."""
+    if kind in ("pace", "throughput"):
+        return None if bound in (">", ">=") else "'at least', such as 'at least 20 tokens per second per user'"
+    if bound not in (">", ">=") or (kind in ("concurrency", "rate") and bound == ">="):
+        return None
+    if kind in SPEEDS:
+        return f"an upper limit, such as {SPEED_LIMIT}"
+    return AT_ONCE if kind in ("concurrency", "rate") else UPPER_LIMIT
 
 
 def _refused(text: str, expected: str | None) -> Item:

@@ -8,11 +8,12 @@ from decimal import Decimal
 
 from recommender.ask_names import Names
 from recommender.ask_sentence import Item, Sentence, marks_of
+from recommender.ask_speed import FIGURE, SPEED_PATTERNS
+from recommender.ask_words import OWN_CARDS
 from recommender.errors import Fault
 from recommender.units import HOURS_PER_MONTH, HOURS_PER_YEAR, parse_decimal, parse_tokens
 
-_FIGURE = r"(?:[1-9][0-9]{0,2}(?:,[0-9]{3}){1,4}|[0-9]{1,15})(?:\.[0-9]{1,6})?"  # 1,500 yes, 1,5 no
-_NUMBER, _COUNT, _TOKENS, _THOUSANDS = (rf"({_FIGURE}{unit})" for unit in ("", "k?", " ?[km]?", " ?[km]"))
+_NUMBER, _COUNT, _TOKENS, _THOUSANDS = (rf"({FIGURE}{unit})" for unit in ("", "k?", " ?[km]?", " ?[km]"))
 _WHOLE = r"([0-9]{1,7})"
 _PEOPLE = r"(?:users?|people|sessions?|clients?|agents?|developers?|conversations?|chats?|calls?|streams?)"
 _REQUESTS = r"(?:requests?|prompts? and answers?|sequences?)"
@@ -49,7 +50,7 @@ Meaning = Callable[[re.Match[str]], Sequence[Item] | None]
 def take_items(sentence: Sentence, names: Names) -> None:
     """Marks for everything in the sentence that is known on its own."""
     _take_names(sentence, names)
-    for pattern, meaning in _PATTERNS:
+    for pattern, meaning in (*SPEED_PATTERNS, *_PATTERNS):
         sentence.take(pattern, meaning)
     sentence.take(rf"{_WHOLE}(?: ?x)?(?= {_GPUS})", _cards)
     sentence.take(rf"have(?= {marks_of('concurrency')})", _of("nothing"))
@@ -143,7 +144,11 @@ def _cards(found: re.Match[str]) -> list[Item]:
 
 
 def _owned(sentence: Sentence) -> Meaning:
-    return lambda found: [_refused(sentence.spoken(found[0]), "`hardware:` in a scenario file")]
+    return lambda found: [_refused(sentence.spoken(found[0]), OWN_CARDS)]
+
+
+def _engine(found: re.Match[str]) -> list[Item]:
+    return [Item("engine", ("tensorrt-llm" if found[0].startswith("t") else found[0],), found[0])]
 
 
 def _weights(found: re.Match[str]) -> list[Item]:
@@ -187,11 +192,13 @@ _PATTERNS: tuple[tuple[str, Meaning], ...] = (
     (rf"(?:concurrency|concurrent {_REQUESTS})(?: of| ,)? {_COUNT}", _concurrency),
     (rf"{_COUNT} {_PEOPLE}{_NO_RATE}", _people),
     (rf"{_NUMBER} {_REQUESTS}{_NO_RATE}", _people),
-    (rf"(?:each |of )?({_FIGURE}k)", _total),
+    (rf"(?:each |of )?({FIGURE}k)", _total),
     (rf"{_NUMBER}(?: ?x)?(?= {_TOTAL})", _people),  # `50 8K requests`: the count before a length
     (rf"{_WHOLE} ?x? ?(?:gpus?|cards?|accelerators?)", _cards),
     (rf"{_AT_ONCE}|least expensive|most affordable", _of("nothing")),
     (rf"(?:lowest|min(?:imum|imal)?) (?:cost|price)(?!(?: ,| of| is)* {marks_of('money')})", _of("nothing")),
+    # engine
+    (r"(?:vllm|sglang|tensorrt[- ]?llm|trt[- ]?llm)", _engine),
     # precision, quality and payment
     (r"fp8[ -]kv(?:[- ]?cache)?|kv(?:[- ]?cache)? (?:in |as )?fp8", _of("kv", "fp8")),
     (

@@ -14,8 +14,9 @@ from recommender.ask_words import NUMBERS
 from recommender.errors import Fault
 
 NAMED = ("model", "gpus", "providers", "regions", "markets", "weights", "kv")
-QUANTITIES = ("money", "total", "split", "concurrency", "cards")
-_KINDS = (*NAMED, *QUANTITIES, "native", "quality", "nothing", "unknown", "excluded")
+SPEEDS = ("ttft", "tpot", "pace", "throughput")
+QUANTITIES = ("money", "total", "split", "concurrency", "rate", "cards", *SPEEDS)
+_KINDS = (*NAMED, *QUANTITIES, "engine", "native", "quality", "nothing", "unknown", "excluded")
 _FIRST, _WIDTH = 0xF0000, 0x800  # a private plane of Unicode, so many marks a kind
 
 _SPELLINGS = {

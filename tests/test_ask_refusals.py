@@ -24,7 +24,16 @@ def _refused(text: str, model: str | None = "llama-3.1-70b") -> str:
 @pytest.mark.parametrize(
     ("words", "named", "hint"),
     [
-        ("with low latency", "'low latency'", "no speed target yet"),
+        ("with low latency", "'low latency'", "'30 ms per token'"),
+        ("latency under 30 ms", "'latency under 30 ms'", "'30 ms per token'"),
+        ("under 30 ms", "'under 30 ms'", "'30 ms per token'"),
+        ("over 30 ms per token", "'over 30 ms per token'", "an upper limit"),
+        ("first token after more than 1s", "'after more than 1s'", "'first token within 1 s'"),
+        ("at most 20 tok/s per user", "'at most 20 tok/s per user'", "'at least'"),
+        ("20 tokens per second", "'20 tokens per second'", "per user' or '1500 tokens per second in total'"),
+        ("p99 TPOT under 30 ms", "'p99 tpot under 30 ms'", "a mean"),
+        ("how fast", "'fast'", "`recommender speed`"),
+        ("under 0/h", "'under 0/h'", "single quotes"),
         ("in europe", "'europe'", "a region's own name"),
         ("on nvidia", "'nvidia'", ""),
         ("over $20/h", "'over $20/h'", "an upper limit"),
@@ -33,8 +42,8 @@ def _refused(text: str, model: str | None = "llama-3.1-70b") -> str:
         ("on llama-3.1-70", "'llama-3.1-70'", "did you mean"),
         ("with tensor parallel 4", "'tensor parallel 4'", ""),
         ("per second", "'per second'", "requests at once"),
-        ("at p99 TTFT of 200 ms", "'p99 ttft'", "no speed target yet"),
-        ("with sglang", "'sglang'", "vllm"),
+        ("with ollama", "'ollama'", "vllm, sglang or tensorrt-llm"),
+        ("not sglang", "'not'", ""),
         ("with HIPAA", "'hipaa'", ""),
         ("on a single machine", "'1'", ""),
         ("under €20/h", "'under €20/h'", ""),
@@ -183,7 +192,9 @@ def test_partial_answers_anyway_and_says_what_it_ignored() -> None:
     [
         ("8K requests", "how many requests at once"),
         ("50 users", "how long the requests are"),
-        ("50 requests per second of 8k", "how many requests at once"),
+        ("50 requests per day of 8k", "how many requests at once"),
+        ("50 requests per second of 8k", "how much of them is prompt"),
+        ("50 users, 8k, 30 ms per token", "how much of them is prompt"),
         ("cheapest GPU", "how many requests at once"),
         ("", "how long the requests are"),
     ],
@@ -206,6 +217,10 @@ def test_contradictions() -> None:
     assert "several models" in _refused(f"{ASK} on llama-3.1-8b and llama-3.1-70b", None)
     assert "beside --model" in _refused(f"{ASK} on llama-3.1-8b")
     assert "the budget is said twice" in _refused(f"{ASK} under $20/h, under $30/h")
+    assert "the engine is said twice" in _refused(f"{ASK} on vllm or sglang")
+    assert "per output token is said twice" in _refused("50 users, 2k in 500 out, 30 ms a token, 20 tok/s per user")
+    assert "one of the two" in _refused("50 concurrent, 5 requests per second, 2k in 500 out")
+    assert "joins pairs" in _refused("50 users, 2k in 500 out, first token within 1s or 30 ms per token")
     assert "the KV cache dtype is said twice" in _refused(f"{ASK} bf16 only, fp8 KV cache")
 
 
@@ -238,4 +253,4 @@ def test_any_text_is_a_question_or_an_input_error(text: str) -> None:
     except InputError as error:
         scenarios = []
         assert error.faults  # noqa: PT017
-    assert all((each.workload.concurrency or 0) > 0 for each in scenarios)
+    assert all(each.workload.rate or (each.workload.concurrency or 0) > 0 for each in scenarios)

@@ -1,0 +1,114 @@
+"""Limits on speed, rates and engines in a question; what each phrase means follows from its own words."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+
+import pytest
+
+from recommender.ask import parse_question, read_question
+from recommender.catalog.catalog import load_catalog
+from recommender.scenario import Scenario, Sla
+
+CATALOG = load_catalog()
+ASK = "50 concurrent, 7K in 1K out"
+
+
+def _one(text: str) -> Scenario:
+    (scenario,) = parse_question(text, "llama-3.1-70b", catalog=CATALOG)
+    return scenario
+
+
+@pytest.mark.parametrize(
+    ("words", "tpot_ms"),
+    [
+        ("under 30 ms per token", 30),
+        ("at most 30 ms per output token", 30),
+        ("30 ms a token", 30),
+        ("30ms/token or less", 30),
+        ("a token every 30 ms", 30),
+        ("TPOT < 30ms", 30),
+        ("tpot<30ms", 30),
+        ("max tpot of 30 ms", 30),
+        ("TPOT: 30 ms", 30),
+        ("average TPOT not over 30ms", 30),
+        ("inter-token latency below 0.03 seconds", 30),
+        ("20 tokens per second per user", 50),
+        ("at least 20 tok/s per user", 50),
+        ("more than 20 tokens/s each", 50),
+        ("30 tokens a second for each user", Decimal("33.333")),
+    ],
+)
+def test_times_per_output_token(words: str, tpot_ms: Decimal) -> None:
+    scenario = _one(f"{ASK}, {words}")
+    assert scenario.sla == Sla(tpot_ms=Decimal(tpot_ms))
+    assert scenario.speed == "model"
+
+
+@pytest.mark.parametrize(
+    ("words", "ttft_ms", "percentile"),
+    [
+        ("first token within 1s", 1000, None),
+        ("the first token must arrive within 1 second", 1000, None),
+        ("time to first token at most 1.5 seconds", 1500, None),
+        ("time-to-first-token <= 800ms", 800, None),
+        ("under 1s to first token", 1000, None),
+        ("1s TTFT", 1000, None),
+        ("TTFT: 500 ms", 500, None),
+        ("average TTFT under 2 s", 2000, None),
+        ("p99 TTFT under 2 s", 2000, 99),
+        ("TTFT p99 < 2s", 2000, 99),
+        ("TTFT < 2s (p99)", 2000, 99),
+        ("TTFT under 2 s at p95", 2000, 95),
+        ("99th percentile TTFT below 2 seconds", 2000, 99),
+        ("median first token in 1s", 1000, 50),
+    ],
+)
+def test_times_to_the_first_token(words: str, ttft_ms: int, percentile: int | None) -> None:
+    wanted = None if percentile is None else Decimal(percentile)
+    assert _one(f"{ASK}, {words}").sla == Sla(ttft_ms=Decimal(ttft_ms), percentile=wanted)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "TTFT < 1s, TPOT < 30ms",
+        "TTFT<1s TPOT<30ms",
+        "1s TTFT, 30ms TPOT",
+        "TTFT: 1s, TPOT: 30 ms",
+        "TTFT of 1 s and ITL of 30 ms",
+        "first token within 1s, then a token every 30 ms",
+        "first token under 1s, 30ms per token",
+        "under 30 ms per token and first token in 1000 ms",
+    ],
+)
+def test_each_time_goes_with_its_own_name(words: str) -> None:
+    assert _one(f"{ASK}, {words}").sla == Sla(ttft_ms=Decimal(1000), tpot_ms=Decimal(30))
+
+
+@pytest.mark.parametrize("words", ["1500 tok/s in total", "at least 1,500 output tokens per second, in total"])
+def test_throughput_of_all(words: str) -> None:
+    assert _one(f"{ASK}, {words}").sla == Sla(output_tokens_per_s=Decimal(1500))
+
+
+@pytest.mark.parametrize(
+    ("words", "rate_per_s"),
+    [("5 requests per second", 5), ("5 req/s", 5), ("5 rps", 5), ("300 requests a minute", 5), ("18000 calls/hour", 5)],
+)
+def test_a_rate_instead_of_a_concurrency(words: str, rate_per_s: int) -> None:
+    workload = _one(f"{words}, 7K in 1K out").workload
+    assert workload.rate is not None
+    assert (workload.concurrency, workload.rate.per_s) == (None, rate_per_s)
+
+
+@pytest.mark.parametrize(
+    ("words", "engine"),
+    [("with SGLang", "sglang"), ("on TensorRT-LLM", "tensorrt-llm"), ("with vLLM", "vllm"), ("", "vllm")],
+)
+def test_the_engine(words: str, engine: str) -> None:
+    assert _one(f"{ASK} {words}").engine == engine
+
+
+def test_a_pace_is_said_as_the_time_it_is_read_as() -> None:
+    question = read_question(f"{ASK}, 20 tok/s per user", "llama-3.1-8b", partial=False, catalog=CATALOG)
+    assert question.notes == ("'20 tok/s per user' is read as: at most 50 ms a token",)
