@@ -147,3 +147,26 @@ def test_a_version_older_than_all_that_is_known_is_a_fault(tmp_path: Path, versi
 def test_more_tokens_a_step_than_any_engine_takes_are_a_fault(tmp_path: Path) -> None:
     (said,) = _faults(tmp_path, f"{SMALL}max_num_batched_tokens: 100M\n")
     assert "expected tokens from 1 to 1,000,000" in said
+
+
+@pytest.mark.parametrize(
+    ("load", "keys"),
+    [
+        ("rate_per_s: 0", ["rate_per_s.value"]),
+        ("rate_per_s: fast", ["rate_per_s"]),
+        ("rate_per_s: {value: .nan, peak_factor: 0.5}", ["rate_per_s.peak_factor", "rate_per_s.value"]),
+        ("rate_per_s: {value: 1, hourly: [1, 2, 3]}", ["rate_per_s.hourly"]),
+        (f"rate_per_s: {{value: 1, hourly: {[0] * 24}}}", ["rate_per_s.hourly"]),
+        ("rate_per_s: {value: 1, burst: 3}", ["rate_per_s.burst"]),
+        ("concurrency: 5, shared_prefix: {tokens: 0, share: 2}", ["shared_prefix.share", "shared_prefix.tokens"]),
+        (  # a hit rate is no discount
+            "concurrency: 5, shared_prefix: {share: 0.5, hit_rate: 0.4}",
+            ["shared_prefix.hit_rate", "shared_prefix.tokens"],
+        ),
+        ("concurrency: 5, shared_prefix: 0.37", ["shared_prefix"]),
+    ],
+)
+def test_loads_that_cannot_be(tmp_path: Path, load: str, keys: list[str]) -> None:
+    text = f"model: llama-3.1-8b\nworkload: {{{load}, lengths: {{preset: azure_conv_2023}}}}\n"
+    said = _faults(tmp_path, text)
+    assert [each.split(": ")[1] for each in said] == [f"workload.{key}" for key in keys]

@@ -14,8 +14,6 @@ Float = NDArray[np.float64]
 Int = NDArray[np.int64]
 Bool = NDArray[np.bool_]
 
-UNLIMITED = float(2**40)
-
 
 @dataclass(frozen=True, slots=True)
 class Candidates:

@@ -82,15 +82,6 @@ def inflight_of(
     )
 
 
-def pooling_loss(
-    lengths: Lengths, concurrency: int, replicas: int, epsilon: float | Decimal = DEFAULT_EPSILON
-) -> float:
-    """How much more cache `replicas` separate pools need than one, as a share: 0.1 is 10 % more."""
-    pooled = inflight_of(lengths, concurrency, epsilon).statistical_tokens
-    split = inflight_of(lengths, ceil_div(concurrency, replicas), epsilon).statistical_tokens
-    return replicas * split / pooled - 1
-
-
 @lru_cache(maxsize=16)
 def block_law(lengths: Lengths, max_model_len: int, block_size: int, prefix: SharedPrefix | None = None) -> Law:
     """The law of blocks one request holds, besides the shared copy of a prefix where there is one."""

@@ -8,15 +8,13 @@ requests.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
-from recommender.errors import Fault, InputError, show
+from recommender.errors import Fault, InputError
 from recommender.workload.law import Law, accepted_cells, steps_held
-from recommender.workload.lengths import MAXIMUM_TOKENS, Lengths
+from recommender.workload.lengths import Lengths
 
 _ROUNDING = 1e-9
 
@@ -31,21 +29,6 @@ class SharedPrefix:
     def blocks(self, block_size: int) -> int:
         """The full blocks of the prefix: a partly filled one is not shared."""
         return self.tokens // block_size
-
-
-def prefix_from_form(form: Any, key: str = "shared_prefix") -> SharedPrefix:
-    """The prefix that `{tokens, share}` states. Raises InputError naming every faulty key."""
-    if not isinstance(form, Mapping):
-        raise InputError(Fault(f"{show(form)} is not a block", key=key, expected="tokens and share"))
-    faults = [Fault("unknown key", key=f"{key}.{word}") for word in form if word not in ("tokens", "share")]
-    tokens, share = form.get("tokens"), form.get("share", 1.0)
-    if isinstance(tokens, bool) or not isinstance(tokens, int) or not 1 <= tokens <= MAXIMUM_TOKENS:
-        faults.append(Fault(f"{show(tokens)} is not a number of tokens", key=f"{key}.tokens", expected="at least 1"))
-    if isinstance(share, bool) or not isinstance(share, int | float) or not 0 < share <= 1:
-        faults.append(Fault(f"{show(share)} is not a share", key=f"{key}.share", expected="above 0, at most 1"))
-    if faults or not isinstance(tokens, int):
-        raise InputError(faults)
-    return SharedPrefix(tokens, float(share))
 
 
 def law_beside_prefix(lengths: Lengths, max_model_len: int | None, block_size: int, prefix: SharedPrefix) -> Law:

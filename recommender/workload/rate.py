@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
-from recommender.errors import Fault, InputError, show
+from recommender.errors import Fault, InputError
 from recommender.units import ceil_div
 from recommender.workload.inflight import DEFAULT_EPSILON, sum_of
 from recommender.workload.lengths import Arrivals, Lengths
@@ -59,34 +57,6 @@ class InFlightAtRate:
     max_num_seqs: int
     statistical_tokens: int
     worst_case_tokens: int
-
-
-def rate_from_form(form: Any, key: str = "rate_per_s") -> Rate:
-    """The rate that a number or `{value, peak_factor, hourly}` states. Raises InputError naming every faulty key."""
-    block: Mapping[str, Any] = form if isinstance(form, Mapping) else {"value": form}
-    known = ("value", "peak_factor", "hourly")
-    faults = [
-        Fault("unknown key", key=f"{key}.{word}", expected=", ".join(known)) for word in block if word not in known
-    ]
-    if not _positive(block.get("value")):
-        faults.append(
-            Fault(f"{show(block.get('value'))} is no rate", key=f"{key}.value", expected="requests a second, above 0")
-        )
-    peak = block.get("peak_factor")
-    if peak is not None and not (_positive(peak) and peak >= 1):
-        faults.append(Fault(f"{show(peak)} is no peak factor", key=f"{key}.peak_factor", expected="at least 1"))
-    hourly = block.get("hourly", [])
-    if not isinstance(hourly, Sequence) or isinstance(hourly, str) or len(hourly) not in (0, 24, 168):
-        faults.append(Fault("not a profile", key=f"{key}.hourly", expected="24 or 168 multipliers"))
-    elif hourly and (not all(_positive(each) or each == 0 for each in hourly) or not sum(hourly) > 0):
-        faults.append(Fault("holds something that is no multiplier", key=f"{key}.hourly", expected="numbers from 0"))
-    if faults:
-        raise InputError(faults)
-    return Rate(float(block["value"]), None if peak is None else float(peak), tuple(float(each) for each in hourly))
-
-
-def _positive(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value) and value > 0
 
 
 def peak_factor_of(rate: Rate, arrivals: Arrivals | None) -> PeakFactor:

@@ -4,7 +4,7 @@ from shipped_traces import rows, trace
 
 from recommender.errors import InputError
 from recommender.workload import approximations
-from recommender.workload.inflight import block_law, inflight_of, pooling_loss, sum_of
+from recommender.workload.inflight import block_law, inflight_of, sum_of
 from recommender.workload.law import token_law
 from recommender.workload.lengths import Cell, Lengths, asking, max_model_len_for, served_share
 
@@ -169,8 +169,9 @@ def test_a_closed_loop_of_clients_holds_what_the_law_says():
 
 
 def test_pools_that_are_split_need_more():
-    assert pooling_loss(trace("azure_conv_2023"), 200, 4) == pytest.approx(0.10, abs=0.005)
-    assert pooling_loss(trace("azure_conv_2023"), 200, 1) == 0
+    """200 conversations in one pool, and in four: 10 % more, each sized for its own fifty."""
+    one, each = (inflight_of(trace("azure_conv_2023"), requests).statistical_tokens for requests in (200, 50))
+    assert 4 * each / one - 1 == pytest.approx(0.10, abs=0.005)
 
 
 def test_statistical_sizing_is_a_small_part_of_the_worst_case_on_real_traces():

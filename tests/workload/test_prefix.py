@@ -4,7 +4,7 @@ from shipped_traces import trace
 from recommender.errors import InputError
 from recommender.workload.inflight import block_law, inflight_of
 from recommender.workload.lengths import Cell, Lengths
-from recommender.workload.prefix import SharedPrefix, law_beside_prefix, prefix_from_form
+from recommender.workload.prefix import SharedPrefix, law_beside_prefix
 
 CONVERSATION = trace("mooncake_conversation")  # every prompt is longer than 512 tokens
 
@@ -44,16 +44,3 @@ def test_prompts_that_are_shorter_carry_no_prefix():
     assert held == set(range(7, 14)) | set(range(125 - 100, 133 - 100))
     with pytest.raises(InputError, match=r"60\.0% of the requests cannot share 1,600 tokens: 50\.0% are longer"):
         law_beside_prefix(lengths, None, 16, SharedPrefix(1600, 0.6))
-
-
-def test_the_form_is_read_and_its_faults_named():
-    assert prefix_from_form({"tokens": 1000, "share": 0.5}) == SharedPrefix(1000, 0.5)
-    assert prefix_from_form({"tokens": 1000}) == SharedPrefix(1000)
-    for form, keys in [
-        ({"tokens": 0, "share": 2}, ["workload.shared_prefix.tokens", "workload.shared_prefix.share"]),
-        ({"share": 0.5, "hit_rate": 0.4}, ["workload.shared_prefix.hit_rate", "workload.shared_prefix.tokens"]),
-        (0.37, ["workload.shared_prefix"]),
-    ]:
-        with pytest.raises(InputError) as caught:
-            prefix_from_form(form, "workload.shared_prefix")
-        assert [fault.key for fault in caught.value.faults] == keys

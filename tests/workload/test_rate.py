@@ -13,7 +13,6 @@ from recommender.workload.rate import (
     mean_output_tokens,
     peak_factor_of,
     poisson_quantile,
-    rate_from_form,
     request_seconds,
     requests_in_flight,
 )
@@ -89,21 +88,3 @@ def test_the_busiest_minute_covers_what_a_real_hour_held():
     busiest = 5.5304 * 1.521
     found = inflight_at_rate(CONVERSATION, Rate(busiest, peak_factor=1.0), 84.6 / busiest)  # in flight peaked at 84.6
     assert found.statistical_tokens == pytest.approx(139_000, rel=0.04)
-
-
-def test_forms_are_read_and_their_faults_named():
-    assert rate_from_form(5) == Rate(5.0)
-    assert rate_from_form({"value": 5.5, "peak_factor": 2}) == Rate(5.5, 2.0)
-    profile = [1] * 24
-    assert rate_from_form({"value": 5.5, "hourly": profile}).hourly == (1.0,) * 24
-    for form, keys in [
-        (0, ["rate_per_s.value"]),
-        ("fast", ["rate_per_s.value"]),
-        ({"value": float("nan"), "peak_factor": 0.5}, ["rate_per_s.value", "rate_per_s.peak_factor"]),
-        ({"value": 1, "hourly": [1, 2, 3]}, ["rate_per_s.hourly"]),
-        ({"value": 1, "hourly": [0] * 24}, ["rate_per_s.hourly"]),
-        ({"value": 1, "burst": 3}, ["rate_per_s.burst"]),
-    ]:
-        with pytest.raises(InputError) as caught:
-            rate_from_form(form)
-        assert [fault.key for fault in caught.value.faults] == keys

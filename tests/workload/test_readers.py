@@ -170,6 +170,25 @@ def test_formats(write, name, text, requests, timestamps, seconds):
     assert pairs(summarise(write(name + ".gz", text))) == requests
 
 
+@pytest.mark.parametrize("name", ["rows.csv", "rows.jsonl", "rows.json", "profile_export.jsonl"])
+def test_cancelled_requests_are_counted_apart_whatever_else_a_row_says(write, name):
+    """aiperf keeps what a cancelled request had received by then: its length is not that of an answer."""
+    said = [("ok", False), ("error", False), ("ok", True), ("error", True)]
+    rows = [{"isl": 550, "osl": 48, "status": status, "was_cancelled": cancelled} for status, cancelled in said]
+    if name == "rows.csv":
+        text = "isl,osl,status,was_cancelled\n" + "".join(f"550,48,{status},{cut}\n" for status, cut in said)
+    elif name == "rows.json":
+        text = json.dumps(rows)
+    elif name == "rows.jsonl":
+        text = lines(*rows)
+    else:
+        cancelled = {"metadata": {**AIPERF[0]["metadata"], "was_cancelled": True}, "metrics": AIPERF[0]["metrics"]}
+        text = lines(AIPERF[0], cancelled, cancelled, cancelled)
+    summary = summarise(write(name, text))
+    assert pairs(summary) == [(550, 48)]
+    assert summary.dropped == (("failed", 3),)
+
+
 def test_vllm_bench_lists(write):
     result = {
         "duration": 10.0, "completed": 2, "failed": 1, "total_input_tokens": 300, "total_output_tokens": 30,

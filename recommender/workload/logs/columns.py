@@ -79,9 +79,14 @@ NAMES: dict[str, tuple[str, ...]] = {
     "kind": ("calltype", "object"),
     "status": ("status",),
     "cached": ("cachehit",),
+    "cancelled": ("wascancelled",),
     "total": ("totaltokens", "numtotaltokens", "usage.totaltokens"),
     "requests": ("nrequests", "apirequests", "numrequests", "requestcount", "completed"),
 }
+TIMES = ("timestamp", "end", "first_token")
+"""Roles that hold moments."""
+WORDS = ("kind", "status", "cached", "cancelled")
+"""Roles whose words say whether a row counts."""
 TOTALS = {
     "input": ("ncontexttokenstotal", "totalinputtokens", *NAMES["input"]),
     "output": ("ngeneratedtokenstotal", "totaloutputtokens", *NAMES["output"]),

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import IO, Any
 
 from recommender.errors import Fault, InputError
-from recommender.workload.logs.columns import Columns, choose
-from recommender.workload.logs.frames import TIMES, WORDS, batch_of
+from recommender.workload.logs.columns import TIMES, WORDS, Columns, choose
+from recommender.workload.logs.frames import batch_of
 from recommender.workload.logs.tally import Batch, Tally
 from recommender.workload.logs.text import first_lines, open_text
 from recommender.workload.logs.times import WIDTH, timestamp_unit, usable

@@ -8,12 +8,10 @@ from typing import Any
 import numpy as np
 
 from recommender.workload.law import Float
-from recommender.workload.logs.exclusions import excluded
+from recommender.workload.logs.columns import TIMES, WORDS
+from recommender.workload.logs.exclusions import exclude, excluded
 from recommender.workload.logs.tally import Batch, Mask
 from recommender.workload.logs.times import WIDTH, iso_seconds, seconds_of
-
-TIMES = ("timestamp", "end", "first_token")
-WORDS = ("kind", "status", "cached")
 
 
 def batch_of(columns: Mapping[str, Any], unit: str | None, *, summed: bool, spilled: Any = None) -> Batch:
@@ -26,8 +24,7 @@ def batch_of(columns: Mapping[str, Any], unit: str | None, *, summed: bool, spil
         masks["too many columns"] = _filled(spilled)
     for role in WORDS:
         if role in columns:
-            for reason, mask in _excluded(role, columns[role]).items():
-                masks[reason] = masks[reason] | mask if reason in masks else mask
+            exclude(masks, _excluded(role, columns[role]))
     return Batch(
         input=_numbers(columns["input"]),
         output=_numbers(columns["output"]),

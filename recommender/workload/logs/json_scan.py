@@ -10,16 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from recommender.workload.law import Float, Int
-from recommender.workload.logs.columns import Columns
-from recommender.workload.logs.exclusions import excluded
+from recommender.workload.logs.columns import TIMES, WORDS, Columns
+from recommender.workload.logs.exclusions import exclude, excluded
 from recommender.workload.logs.tally import Batch, Mask, Tally
 from recommender.workload.logs.times import WIDTH, iso_seconds, seconds_of
 
 Bytes = NDArray[np.uint8]
 
-_TIMES = ("timestamp", "end", "first_token")
-_WORDS = ("kind", "status", "cached")
-_ROLES = ("input", "output", "total", *_TIMES, *_WORDS)
+_ROLES = ("input", "output", "total", *TIMES, *WORDS)
 _DIGITS = 16
 _ENDS = np.isin(np.arange(256), list(b",}] \t\r\n"))
 
@@ -43,7 +41,7 @@ class Scanner:
     @classmethod
     def of(cls, chosen: Columns, unit: str | None) -> Scanner | None:
         """A scanner; None where keys alone do not tell the values apart, so that lines must be decoded."""
-        wanted = {role: path for role, path in chosen.of.items() if role in _ROLES and (unit or role not in _TIMES)}
+        wanted = {role: path for role, path in chosen.of.items() if role in _ROLES and (unit or role not in TIMES)}
         keys = {role: path.rsplit(".", 1)[-1] for role, path in wanted.items()}
         often = Counter(path.rsplit(".", 1)[-1] for path in chosen.present)
         plain = all(often[key] == 1 and key.isascii() and '"' not in key and "\\" not in key for key in keys.values())
@@ -64,8 +62,8 @@ class Scanner:
         for role, pattern in self.patterns.items():
             found = _find(pattern, block, ends)
             odd |= found.repeated
-            if role in _WORDS:
-                masks |= _excluded(role, letters, found, len(ends))
+            if role in WORDS:
+                exclude(masks, _excluded(role, letters, found, len(ends)))
             else:
                 values[role] = self._values(role, letters, found, len(ends))
         odd |= np.isnan(values["input"]) | np.isnan(values["output"])
@@ -87,11 +85,11 @@ class Scanner:
     def _values(self, role: str, letters: Bytes, found: _Found, lines: int) -> Float:
         """The numbers (or times) of a key by line; NaN where there is none or it is no plain number."""
         column = np.full(lines, np.nan)
-        if role in _TIMES and self.unit == "iso":
+        if role in TIMES and self.unit == "iso":
             column[found.lines] = iso_seconds(_words(letters, found.starts))
         else:
             column[found.lines] = _numbers(letters, found.starts)
-            if role in _TIMES:
+            if role in TIMES:
                 column = seconds_of(column, self.unit or "s")
         return column
 

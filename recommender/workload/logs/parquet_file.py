@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from recommender.errors import Fault, InputError
-from recommender.workload.logs.columns import Columns, choose
-from recommender.workload.logs.frames import WORDS, batch_of
+from recommender.workload.logs.columns import WORDS, Columns, choose
+from recommender.workload.logs.frames import batch_of
 from recommender.workload.logs.tally import Tally
 from recommender.workload.logs.times import UNITS, timestamp_unit, usable
 

@@ -10,13 +10,11 @@ import numpy as np
 
 from recommender.errors import InputError
 from recommender.workload.law import Float
-from recommender.workload.logs.columns import Columns, choose, paths, value_at
-from recommender.workload.logs.exclusions import excluded
+from recommender.workload.logs.columns import TIMES, WORDS, Columns, choose, paths, value_at
+from recommender.workload.logs.exclusions import exclude, excluded
 from recommender.workload.logs.tally import Batch
 from recommender.workload.logs.times import as_number, iso_seconds, seconds_of
 
-_TIMES = ("timestamp", "end", "first_token")
-_WORDS = ("kind", "status", "cached")
 _DEPTH = 6
 
 
@@ -96,7 +94,7 @@ class Rows:
                 value_at(record, chosen.of[role]) if role in chosen.of else None
                 for record, chosen in zip(records, columns, strict=True)
             ]
-        times = {role: self._times(values[role]) for role in _TIMES if role in values and self._unit}
+        times = {role: self._times(values[role]) for role in TIMES if role in values and self._unit}
         if "elapsed" in values and "timestamp" in times:
             times["end"] = times["timestamp"] + _numbers(values["elapsed"])
         return Batch(
@@ -134,9 +132,8 @@ def _numbers(values: Iterable[Any]) -> Float:
 
 def _excluded(values: Mapping[str, Sequence[Any]]) -> dict[str, Any]:
     masks: dict[str, Any] = {}
-    for role in _WORDS:
+    for role in WORDS:
         reasons = [excluded(role, str(word)) for word in values.get(role, ())]
-        for reason in sorted({reason for reason in reasons if reason}):
-            found = np.array([each == reason for each in reasons])
-            masks[reason] = masks[reason] | found if reason in masks else found
+        said = sorted({reason for reason in reasons if reason})
+        exclude(masks, {reason: np.array([each == reason for each in reasons]) for reason in said})
     return masks
