@@ -16,8 +16,8 @@ NUMBERS = {
 _FILLERS = """
     a an the and or plus with for to of on in at from by as into that which who what what's whats how is are be am do
     does can could would should will shall may might i i'd we we'd you us me my our your it its this these those there
-    then please hi hello hey thanks thank want wants need needs like get give find show tell recommend suggest choose pick
-    buy rent use using run runs running serve serves serving host hosts hosting deploy handle support fit fits hold
+    then please hi hello hey thanks thank want wants need needs like get give find show tell recommend suggest choose
+    pick buy rent use using run runs running serve serves serving host hosts hosting deploy handle support fit fits hold
     set up setup set-up setups way option options configuration config machine machines server servers instance
     instances hardware gpu gpus card cards cloud provider cheapest cheap best lowest cost costs price priced affordable
     optimal possible model models llm llms inference engine chatbot api app application service request requests

@@ -17,6 +17,7 @@ from recommender.speed.covered import covered
 from recommender.speed.evidence import Evidence
 from recommender.speed.predict import HIGH, LOW, Prepared, prepare, shipped_knowledge
 from recommender.speed.setup import MOST_REQUESTS, Found, Load, Setup, look_up, row_of
+from recommender.units import plural
 
 _IN_FLIGHT = 0.6  # of its output that a running request holds on average, with some room for the unlucky
 
@@ -236,5 +237,6 @@ def _sources(prepared: Prepared, *, anchored: bool) -> tuple[str, ...]:
     """What the figures rest on."""
     found = ["constants fitted on published measurements (docs/accuracy-speed.md)"]
     if anchored:
-        found.append(f"anchored by {int(prepared.factors.runs[0])} runs of this GPU, model, engine and dtype")
+        runs = plural(int(prepared.factors.runs[0]), "run")
+        found.append(f"anchored by {runs} of this GPU, model, engine and dtype")
     return tuple(found)
