@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Callable, Hashable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache
@@ -59,7 +60,10 @@ class Catalog:
         """The GPU of that name, whatever its case. Raises InputError with the nearest names."""
         found = self._gpus.get(name.casefold())
         if found is None:
-            raise _unknown("gpu", name, (gpu.name for gpu in self.gpus))
+            counted = re.fullmatch(r"\s*([0-9]+) ?x ?(.+)", name, re.IGNORECASE)
+            alone = counted[2] if counted else name
+            expected = f"its name alone; how many is another key, as in --tp {counted[1]}" if counted else None
+            raise _unknown("gpu", name, (gpu.name for gpu in self.gpus), expected, sought=alone)
         return found
 
     def model(self, name: str) -> Model:
@@ -260,7 +264,8 @@ def overlay_kinds(overlays: Iterable[str], faults: list[Fault]) -> dict[str, lis
         header = read_text(path).split("\n", 1)[0].strip().split(",")
         kind = next((kind for column, kind in marks.items() if column in header), None)
         if kind is None:
-            expected = "a YAML file of models, or a CSV file with the columns of gpus, offers or checkpoints"
+            told = " or ".join(f"{column} ({kind})" for column, kind in marks.items())
+            expected = f"a YAML file of models, or a CSV file whose first line names {told}"
             faults.append(Fault("is no catalog overlay", overlay, 1, expected=expected))
         else:
             kinds[kind].append(path)
@@ -286,10 +291,12 @@ def _stamp(folder: Path, overlays: Iterable[str], offers: Iterable[Offer]) -> Ca
     )
 
 
-def _unknown(what: str, name: str, choices: Iterable[str], expected: str | None = None) -> InputError:
-    """The refusal of a name that the catalog does not have, with the nearest ones it has."""
-    known = list(choices)
-    near = [choice for choice in known if choice.casefold().startswith(name.strip().casefold())] if name.strip() else []
-    near = near or nearest(name, known, count=3)
+def _unknown(
+    what: str, name: str, choices: Iterable[str], expected: str | None = None, sought: str | None = None
+) -> InputError:
+    """The refusal of a name that the catalog does not have, with those it has nearest to what was `sought`."""
+    known, sought = list(choices), (sought or name).strip()
+    near = [choice for choice in known if choice.casefold().startswith(sought.casefold())] if sought else []
+    near = near or nearest(sought, known, count=3)
     suggestion = " or ".join(near[:4]) or None
     return InputError(Fault(f"unknown {what} {name!r}", key=what, expected=expected, suggestion=suggestion))

@@ -14,7 +14,7 @@ from recommender.report import csv_, json_
 from recommender.report.grid import grid, page, paragraph
 from recommender.report.record import plain
 from recommender.report.words import hourly
-from recommender.units import GB, GIB, micro_usd, usd
+from recommender.units import GB, GIB, micro_usd, plural, usd
 
 
 def listing(kind: str, text: str, overlays: tuple[str, ...], written: str) -> str:
@@ -78,7 +78,7 @@ _RECORDS = {"models": _models, "gpus": _gpus, "offers": _offers}
 
 def _table(kind: str, records: Sequence[dict[str, Any]], text: str) -> str:
     head, left, row = _COLUMNS[kind]
-    found = f"{len(records):,} {_NOUN[kind]}" + (f" with {text!r}" if text else "")
+    found = plural(len(records), _NOUN[kind]) + (f" with {text!r}" if text else "")
     return page([grid(head, [row(record) for record in records], left), paragraph(f"{found}. {_HINT[kind]}")])
 
 
@@ -143,7 +143,7 @@ _COLUMNS: dict[str, tuple[tuple[str, ...], frozenset[int], Any]] = {
         _offer_row,
     ),
 }
-_NOUN = {"models": "models", "gpus": "GPUs", "offers": "offers"}
+_NOUN = {"models": "model", "gpus": "GPU", "offers": "offer"}
 _HINT = {
     "models": "Names are looked up without regard to case. --format json shows all figures.",
     "gpus": "GB is what the box says, GiB what the driver reports. --format json shows sources.",
@@ -158,7 +158,7 @@ def validated(overlays: tuple[str, ...], written: str) -> str:
     checked = str(validate(overlays))
     if written == "json":
         return json_.encode({"faults": 0, "checked": checked})
-    return f'faults,checked\n0,"{checked}"\n' if written == "csv" else checked
+    return f'faults,checked\n0,"{checked}"\n' if written == "csv" else f"{checked}\n"
 
 
 def scenario_schema() -> str:

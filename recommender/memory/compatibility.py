@@ -132,7 +132,9 @@ def _accept(rows: list[Support], doubts: tuple[str, ...]) -> Verdict:
 def _refusal(row: Support | None, topic: str, what: str, model: Model, gpu: Gpu, engine: str) -> Verdict | None:
     if row is None:
         words = {"kv": "KV cache"}.get(topic, topic)
-        subject = {"engine": engine.partition(" ")[0], "dtype": what}.get(topic, f"{what} {words}")
+        if topic == "engine":
+            return _no(f"{engine} on {gpu.name}: not known to work")
+        subject = what if topic == "dtype" else f"{what} {words}"
         return _no(f"{subject} on {gpu.name} with {engine}: not known to work")
     if row.verdict == "no":
         return _no(f"{gpu.name}: {row.note}", row.source)

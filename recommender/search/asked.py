@@ -13,6 +13,7 @@ from recommender.catalog.models import Model
 from recommender.errors import Fault, InputError
 from recommender.memory.capacity import Demand, WorstCase
 from recommender.memory.longest_length import longest_length
+from recommender.memory.model_classes import ENGINE_NAMES
 from recommender.memory.pool_cache import refuse_layers
 from recommender.memory.pool_engine import pool_engine
 from recommender.memory.weights import WeightChoice, weight_choices
@@ -189,7 +190,7 @@ def _searchable(
     for name in names:
         gpu = gpus[name]
         if gpu.engine == "none":
-            refused.append(Refusal(name, "compatibility", f"{scenario.engine} does not run on it", None))
+            refused.append(Refusal(name, "compatibility", f"{ENGINE_NAMES[scenario.engine]} does not run on it", None))
         elif gpu.memory_bytes is None:
             refused.append(Refusal(name, "memory", "its memory as the engine sees it is unknown", None))
     out = {refusal.gpu for refusal in refused}

@@ -23,7 +23,10 @@ from recommender.workload.lengths import mean_tokens
 from recommender.workload.replica import StepTime
 
 HOUR_S = 3600
-NO_SPLIT = "the lengths are one total: how fast it is depends on how much of it is prompt"
+NO_SPLIT = (
+    "the lengths are one total, and how much of it is prompt decides; write the two apart, such as"
+    " lengths: {fixed: {input: 7K, output: 1K}}"
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -95,9 +95,9 @@ def test_options_that_an_engine_does_not_take() -> None:
         # Hardware support matrix of TensorRT-LLM 1.0: no NVFP4 and no FP8 before their cards.
         ("tensorrt-llm", "llama-3.1-70b", "H100-SXM", 4, "nvfp4", "auto", "nvfp4 weights on H100-SXM"),
         ("tensorrt-llm", "llama-3.1-70b", "A100-80GB-SXM", 4, "fp8", "auto", "not known to work"),
-        ("tensorrt-llm", "llama-3.1-8b", "T4", 1, None, "auto", "TensorRT-LLM on T4"),
+        ("tensorrt-llm", "llama-3.1-8b", "T4", 1, None, "auto", "TensorRT-LLM 1.1.0 on T4"),
         ("tensorrt-llm", "google/gemma-2-9b-it", "H100-SXM", 1, None, "auto", "not known to be served by TensorRT-LLM"),
-        ("sglang", "llama-3.1-8b", "MI300X", 1, None, "auto", "SGLang on MI300X"),
+        ("sglang", "llama-3.1-8b", "MI300X", 1, None, "auto", "SGLang 0.5.23 on MI300X"),
         ("sglang", "llama-3.1-8b", "A100-80GB-SXM", 1, None, "fp8", "fp8 KV cache on A100-80GB-SXM"),
         ("sglang", "deepseek-ai/DeepSeek-V3", "H200-SXM", 8, None, "fp8", "fp8 latent KV cache on H200-SXM"),
     ],

@@ -66,6 +66,15 @@ def test_peak_factors_say_where_they_come_from(rate, arrivals, value, why):
     assert why in found.why
 
 
+def test_a_peak_of_few_requests_is_called_chance() -> None:
+    """A minute of 0.96 requests on average holds six some time, however even the rate is."""
+    sparse = Arrivals(duration_s=125_000.0, rate_per_s=0.016, peak_to_mean=((60, 6.25),))
+    found = peak_factor_of(Rate(5.0), sparse)
+    assert found.value == 6.25
+    assert "much of it chance where 0.96 requests come in such a time" in found.why
+    assert "chance" not in peak_factor_of(Rate(5.0), replace(sparse, rate_per_s=1.0)).why
+
+
 def test_a_profile_keeps_its_mean():
     by_hour = Rate(6.0, hourly=(1.0,) * 12 + (3.0,) * 12).by_hour()
     assert by_hour == (3.0,) * 12 + (9.0,) * 12
