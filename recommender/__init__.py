@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from recommender.answer import fit, recommend
+    from recommender.answer import budget, fit, ladder, recommend
     from recommender.memory.fit import Fit
     from recommender.scenario import Scenario, load_scenario
     from recommender.search.plan import Plan, Recommendation
@@ -14,15 +14,29 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-__all__ = ["Fit", "Plan", "Recommendation", "Scenario", "__version__", "fit", "inflight", "load_scenario", "recommend"]
+__all__ = [
+    "Fit",
+    "Plan",
+    "Recommendation",
+    "Scenario",
+    "__version__",
+    "budget",
+    "fit",
+    "inflight",
+    "ladder",
+    "load_scenario",
+    "recommend",
+]
 
 _HOME = {
     "Fit": "recommender.memory.fit",
     "Plan": "recommender.search.plan",
     "Recommendation": "recommender.search.plan",
     "Scenario": "recommender.scenario",
+    "budget": "recommender.answer",
     "fit": "recommender.answer",
     "inflight": "recommender.workload.source",
+    "ladder": "recommender.answer",
     "load_scenario": "recommender.scenario",
     "recommend": "recommender.answer",
 }

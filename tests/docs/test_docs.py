@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -77,6 +78,44 @@ def test_readme_python_runs(monkeypatch: pytest.MonkeyPatch, capsys: pytest.Capt
     exec(code[1], {})
     first = capsys.readouterr().out.splitlines()[0]
     assert f"# {first}" in code[1]
+
+
+def test_the_python_of_the_answer_page_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    page = (ROOT / "docs" / "answer.md").read_text(encoding="utf-8")
+    code = re.search(r"```python\n(.*?)```", page, re.DOTALL)
+    assert code
+    exec(code[1], {})
+
+
+def test_the_keys_of_the_answer_page_are_in_the_json(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(ROOT)
+    page = (ROOT / "docs" / "answer.md").read_text(encoding="utf-8")
+    table = re.search(r"<!-- keys -->\n(.*?)<!-- end of keys -->", page, re.DOTALL)
+    assert table
+    answer = json.loads(CliRunner().invoke(app, ["run", "service-level", "--format", "json"]).stdout)
+    cells = [row.split("|")[1] for row in table[1].splitlines()[2:]]
+    paths = [path for cell in cells for path in re.findall(r"`([^`]+)`", cell)]
+    assert len(paths) > 20
+    for path in paths:
+        found = answer
+        for key in path.split("."):
+            found = found[0] if isinstance(found, list) else found
+            assert key in found, path
+            found = found[key]
+    best = answer["plans"][0]
+    for key in ("provider", "instance_type", "region", "count", "as_of", "source", "doubts"):
+        assert key in best["offers"][0]
+    for key in ("gpu", "tp", "weights", "checkpoint", "max_num_seqs", "launch", "memory"):
+        assert key in best["replicas"][0]
+    assert {"ttft_ms", "tpot_ms_interval", "output_tokens_per_s", "evidence"} <= best["speed"].keys()
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_no_shell_takes_dollars_out_of_a_command(document: Path) -> None:
+    """`"under $20/h"` in double quotes reaches the program as `under 0/h`."""
+    for block in re.findall(r"```sh\n(.*?)```", document.read_text(encoding="utf-8"), re.DOTALL):
+        assert not re.search(r'"[^"\n]*\$[0-9]', block), f"{document.name}: single quotes around $"
 
 
 def test_every_command_is_documented_and_has_help() -> None:
