@@ -147,3 +147,27 @@ def test_a_device_without_an_end_is_not_read() -> None:
     kept = _run(LOGS / "llama-3.1-8b-tp1.log", "--save-calibration", "/dev/zero")
     assert kept.exit_code == 2
     assert "/dev/zero: is longer than" in kept.output
+
+
+def test_the_measured_table_of_the_page_is_what_is_compared() -> None:
+    """docs/verify.md: weights and KV cache as shares of the budget, tokens of the tokens, predicted less logged."""
+    page = (LOGS.parents[2] / "docs" / "verify.md").read_text(encoding="utf-8")
+    rows = [
+        line.strip("| ").split(" | ") for line in page.partition("| log | weights |")[2].splitlines() if "%" in line
+    ]
+    assert [row[0] for row in rows] == [title for title, _ in _TITLED]
+    for (title, name), row in zip(_TITLED, rows, strict=False):
+        lines = {line["line"]: line for line in json.loads(_run(LOGS / name, "--format", "json").stdout)["lines"]}
+        tokens = lines["pool"]
+        shares = [lines["weights"]["share_of_budget"], lines["kv_cache"]["share_of_budget"]]
+        shares.append(tokens["predicted"] / tokens["logged"] - 1)
+        assert [float(cell.removesuffix(" %")) for cell in row[1:]] == [round(100 * each, 2) for each in shares], title
+
+
+_TITLED = (
+    ("Llama-3.1-8B, tp 1", "llama-3.1-8b-tp1.log"),
+    ("Llama-3.1-8B, tp 4", "llama-3.1-8b-tp4.log"),
+    ("Llama-3.3-70B FP8, tp 2", "llama-3.3-70b-fp8-tp2.log"),
+    ("DeepSeek-V2-Lite, tp 1", "deepseek-v2-lite-tp1.log"),
+    ("Gemma-3-27B, tp 1", "gemma-3-27b-tp1.log"),
+)
