@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from decimal import Decimal
+from pathlib import Path
 
 import pytest
 
@@ -112,3 +114,17 @@ def test_the_engine(words: str, engine: str) -> None:
 def test_a_pace_is_said_as_the_time_it_is_read_as() -> None:
     question = read_question(f"{ASK}, 20 tok/s per user", "llama-3.1-8b", partial=False, catalog=CATALOG)
     assert question.notes == ("'20 tok/s per user' is read as: at most 50 ms a token",)
+
+
+def test_each_phrase_of_the_page_is_understood() -> None:
+    """docs/scenario.md, In one sentence: each phrase is read beside what a question needs besides."""
+    page = (Path(__file__).parents[1] / "docs" / "scenario.md").read_text(encoding="utf-8")
+    table = page.partition("## In one sentence")[2].partition("## Every key")[0]
+    phrases = [
+        phrase for row in re.findall(r"^\| (`.*?) \|", table, re.MULTILINE) for phrase in re.findall(r"`([^`]+)`", row)
+    ]
+    assert len(phrases) > 25
+    for phrase in phrases:
+        load = "" if re.search("concurrent|users|requests (per|a) ", phrase) else "50 concurrent, "
+        lengths = "" if re.search("8K|8192|7K", phrase) else ", 7K in 1K out"
+        assert _one(f"{load}{phrase}{lengths}")
