@@ -185,10 +185,3 @@ def load_scenario(path: str | Path) -> Scenario:
     from recommender.scenario_file.load import load
 
     return load(find_scenario(str(path))).scenario
-
-
-def load_variants(path: str | Path) -> dict[str, Scenario]:
-    """The named variants in a YAML file, each the base with its patch applied. Raises InputError with every fault."""
-    from recommender.scenario_file.load import load
-
-    return load(path).variants

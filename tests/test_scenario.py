@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from recommender import load_scenario
 from recommender.catalog.catalog import shipped
 from recommender.errors import Fault, InputError
-from recommender.scenario import Cap, LogFile, OwnCards, Scenario, Search, load_variants
+from recommender.scenario import Cap, LogFile, OwnCards, Scenario, Search
 from recommender.scenario_file.document import MAX_BYTES, MAX_DEPTH, parse_document
 from recommender.scenario_file.forms import ScenarioForm
 from recommender.scenario_file.load import load
@@ -377,7 +377,7 @@ def test_an_alias_bomb_is_refused_before_it_expands(tmp_path: Path) -> None:
 def test_an_honest_alias_is_fine(tmp_path: Path) -> None:
     text = f"{SMALL}search: {{gpus: &cards [L4]}}\nlimits: {{quota: [{{gpu: L4, gpus: 2}}]}}\n"
     text += "variants: {same: {search: {gpus: *cards}}}\n"
-    assert load_variants(_write(tmp_path, text))["same"].search.gpus == ("L4",)
+    assert load(_write(tmp_path, text)).variants["same"].search.gpus == ("L4",)
 
 
 def test_a_key_written_twice_names_both_lines(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from recommender.report.lengths import lengths_csv, lengths_json, lengths_page
 from recommender.units import parse_tokens
 from recommender.workload.inflight import DEFAULT_EPSILON, InFlight, inflight_of
 from recommender.workload.readers import TIMESTAMP_UNITS
-from recommender.workload.source import describe, lengths_of
+from recommender.workload.source import describe, is_metrics, lengths_of
 from recommender.workload.summary import LengthsSummary
 
 ROLES = ("input", "output", "timestamp")
@@ -38,15 +38,15 @@ def described(
     """What the source of that name says. Raises InputError."""
     longest, named = read_tokens(max_model_len), read_columns(columns)
     if concurrency is None:
-        _nothing_to_hold(longest, epsilon)
+        _nothing_to_hold(None if is_metrics(name) else longest, epsilon)
     if timestamp_unit not in (None, *TIMESTAMP_UNITS):
         expected = ", ".join(TIMESTAMP_UNITS)
         raise InputError(Fault(f"{timestamp_unit!r} is no unit", key="--timestamp-unit", expected=expected))
     try:
-        summary = describe(name, columns=named, timestamp_unit=timestamp_unit)
+        summary = describe(name, columns=named, timestamp_unit=timestamp_unit, longest=longest)
         if concurrency is None:
             return Described(summary, None)
-        lengths = lengths_of(name, columns=named, timestamp_unit=timestamp_unit)
+        lengths = lengths_of(name, columns=named, timestamp_unit=timestamp_unit, longest=longest)
         return Described(summary, inflight_of(lengths, concurrency, epsilon, longest))
     except InputError as error:
         raise as_typed(error, _OPTIONS) from None

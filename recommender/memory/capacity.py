@@ -29,7 +29,7 @@ UNBOUNDED = 2**20
 
 
 class Reason(IntEnum):
-    """Why a candidate holds no request; FITS where it holds at least one. The last two are not memory's to say."""
+    """Why a candidate holds no request; FITS where it holds at least one. Those of speed are not memory's to say."""
 
     FITS = 0
     MEMORY_UNKNOWN = 1  # nobody stated what the engine sees of this card
@@ -42,6 +42,7 @@ class Reason(IntEnum):
     TOO_LONG = 6  # max_model_len is beyond the model's own: the engine refuses it
     TOO_SLOW = 7  # even one request by itself misses a limit on speed
     SPEED_UNKNOWN = 8  # speed is limited, and that of this card is not known
+    LOADING = 9  # what stays fits, what is held while the weights are quantised does not
 
 
 @dataclass(frozen=True, slots=True)

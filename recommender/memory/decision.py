@@ -6,8 +6,10 @@ from dataclasses import replace
 
 from recommender.memory import refusal
 from recommender.memory.kv import KvPool, KvSize
+from recommender.memory.load_peak import HELD, held_while_loading
 from recommender.memory.start import Start, budget_at, start_of
-from recommender.memory.startup import Budget
+from recommender.memory.startup import Budget, fits_while_loading
+from recommender.memory.weights import load_peak_bytes
 
 
 def refusal_at(start: Start, budget: Budget, size: KvSize) -> tuple[str | None, int | None]:
@@ -18,7 +20,7 @@ def refusal_at(start: Start, budget: Budget, size: KvSize) -> tuple[str | None, 
     longest = replica.model.longest(start.constants.number)
     if limits.max_model_len > longest:
         return refusal.too_long(start.constants, limits.max_model_len, longest), None
-    if (why := _no_option(start) or _no_memory(start, budget)) is not None:
+    if (why := _no_option(start) or _no_loading(start) or _no_memory(start, budget)) is not None:
         return why, None
     pool = budget.stage.pool
     null = int(start.constants.null_block_checked)
@@ -59,6 +61,32 @@ def _estimated(start: Start, pool: KvPool, blocks: int) -> int | None:
             return found
         found = shorter
     return None
+
+
+def _no_loading(start: Start) -> str | None:
+    """Why the weights do not even load; None where they do, or need no more than what stays."""
+    replica, constants = start.replica, start.constants
+    peak = load_peak_at(start)
+    context = constants.context_bytes(replica.gpu, replica.tp)
+    if fits_while_loading(peak, replica.gpu, context):
+        return None
+    held = HELD[held_while_loading(replica.engine, constants.version)]
+    return refusal.no_loading(peak, start.memory_bytes - context, held)
+
+
+def load_peak_at(start: Start) -> int:
+    """The most weight bytes a GPU holds while they are quantised at load time; 0 where none are."""
+    replica = start.replica
+    return load_peak_bytes(
+        replica.model,
+        replica.weights,
+        replica.checkpoint,
+        engine=replica.engine,
+        engine_version=start.constants.version,
+        tp=replica.tp,
+        pp=replica.pp,
+        ep=replica.ep,
+    )
 
 
 def _no_memory(start: Start, budget: Budget) -> str | None:

@@ -19,12 +19,14 @@ from recommender.memory.reserve import ReserveTerms, extrapolated
 from recommender.memory.startup import (
     Physics,
     Stage,
+    fits_while_loading,
     stage_pools,
     stage_terms,
     stage_weights,
     usable_bytes,
 )
 from recommender.memory.uncertainty import reserve_margin_bytes, weights_margin_bytes
+from recommender.memory.weights import load_peak_bytes
 
 T = TypeVar("T")
 
@@ -103,6 +105,7 @@ class _Parts:
         self.weights = cache(self._weights)
         self.terms = cache(self._terms)
         self.pools = cache(self._pools)
+        self.peaks = cache(self._peaks)
 
     def entry(
         self, gpu: int, tp: int, pp: int, ep: int, dp: int, weights: int, kv_dtype: int
@@ -117,7 +120,13 @@ class _Parts:
         )
         if None in parts:
             return (), Reason.NOT_MODELLED
+        if not self._loads(gpu, tp, self.peaks(tp, pp, ep, weights)):
+            return (), Reason.LOADING
         return tuple(Stage(*part) for part in zip(*parts, strict=True)), Reason.FITS  # type: ignore[arg-type]
+
+    def _loads(self, gpu: int, tp: int, peak_bytes: int) -> bool:
+        card = self.setting.gpus[gpu]
+        return fits_while_loading(peak_bytes, card, self.constants.context_bytes(card, tp))
 
     def margin(
         self, stages: tuple[Stage, ...], gpu: int, tp: int, pp: int, ep: int, dp: int, weights: int, kv_dtype: int
@@ -131,6 +140,11 @@ class _Parts:
 
     def _weights(self, gpu: int, tp: int, pp: int, ep: int, weights: int) -> tuple[int, ...] | None:
         return _or_none(lambda: stage_weights(self._physics(gpu, tp, pp, ep, weights, 0), self.constants))
+
+    def _peaks(self, tp: int, pp: int, ep: int, weights: int) -> int:
+        word, checkpoint = self.setting.weights[weights]
+        engine = {"engine": self.setting.engine, "engine_version": self.setting.engine_version}
+        return load_peak_bytes(self.setting.model, word, checkpoint, **engine, tp=tp, pp=pp, ep=ep)
 
     def _terms(self, gpu: int, tp: int, pp: int, ep: int, weights: int) -> tuple[ReserveTerms, ...] | None:
         return _or_none(lambda: stage_terms(self._physics(gpu, tp, pp, ep, weights, 0), self.constants))

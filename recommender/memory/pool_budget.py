@@ -10,7 +10,7 @@ from recommender.errors import NotModelledError
 from recommender.memory.pool_engine import STATIC, PoolEngine, is_latent
 from recommender.memory.shards import Split, shard
 from recommender.memory.uncertainty import weights_margin_bytes
-from recommender.memory.weights import checkpoint_bytes
+from recommender.memory.weights import checkpoint_bytes, load_peak_bytes
 
 _LATENT_UP = "self_attn.kv_b_proj"
 SWIZZLED_PERMILLE = 60
@@ -54,6 +54,12 @@ def budget_of(
 def weights_of(model: Model, weights: str, checkpoint: Checkpoint | None, tp: int) -> int:
     """Bytes of weights on one GPU of `tp`, sharded as vLLM does it: the engines' layers are split alike."""
     return checkpoint_bytes(model, weights, checkpoint, tp=tp).total_bytes
+
+
+def load_peak_of(constants: PoolEngine, model: Model, weights: str, checkpoint: Checkpoint | None, tp: int) -> int:
+    """The most weight bytes one GPU of `tp` holds while they are quantised at load time; 0 where none are."""
+    engine, version = constants.engine, constants.version
+    return load_peak_bytes(model, weights, checkpoint, engine=engine, engine_version=version, tp=tp)
 
 
 def margins(

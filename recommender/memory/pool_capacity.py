@@ -9,7 +9,7 @@ import numpy as np
 from recommender.errors import InputError
 from recommender.memory.capacity import Capacity, Demand, Int, Reason, ReplicaColumns, Setting
 from recommender.memory.kv import KvPool
-from recommender.memory.pool_budget import budget_of, margins, refuse_layout, weights_of
+from recommender.memory.pool_budget import budget_of, load_peak_of, margins, refuse_layout, weights_of
 from recommender.memory.pool_cache import pool_of
 from recommender.memory.pool_engine import pool_engine
 
@@ -66,8 +66,11 @@ class _Rows:
             held = self.weights(weights, tp)
             budget = budget_of(constants, setting.model, card, tp=tp, weights_bytes=held, share=share, tokens=tokens)
             less, _ = margins(constants, setting.model, card, tp=tp, weights=word, checkpoint=checkpoint, share=share)
+            peak = load_peak_of(constants, setting.model, word, checkpoint, tp)
         except InputError:
             return None, 0, tokens, Reason.NOT_MODELLED
+        if peak > constants.free_bytes(card, tp):
+            return None, 0, tokens, Reason.LOADING
         return pool, budget.available_bytes - (less if setting.safe_side else 0), tokens, Reason.FITS
 
     def _weights(self, weights: int, tp: int) -> int:

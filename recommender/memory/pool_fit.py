@@ -9,10 +9,12 @@ from recommender.errors import Fault, InputError
 from recommender.memory.compatibility import Verdict, compatible
 from recommender.memory.fit import Fit, Replica, Totals
 from recommender.memory.kv import KvPool
+from recommender.memory.load_peak import HELD, held_while_loading
 from recommender.memory.loaded_from import weights_source
-from recommender.memory.pool_budget import PoolBudget, budget_of, margins, refuse_layout, weights_of
+from recommender.memory.pool_budget import PoolBudget, budget_of, load_peak_of, margins, refuse_layout, weights_of
 from recommender.memory.pool_cache import pool_of, windowed
 from recommender.memory.pool_engine import STATIC, PoolEngine, is_latent, pool_engine
+from recommender.memory.refusal import no_loading
 from recommender.memory.weights import stored_as
 
 
@@ -149,10 +151,22 @@ def _refusal(start: _Start) -> str | None:
         return (
             f"{start.max_model_len:,} tokens are more than the model's {longest:,}; {start.constants.shown} refuses it"
         )
+    if (why := _no_loading(start)) is not None:
+        return why
     if start.pages < 1:
         what = "the weights leave nothing of the share for the KV cache"
         return f"{what}: raise {SHARE_FLAGS[start.replica.engine]} above {start.share:g}, or use more GPUs"
     return None
+
+
+def _no_loading(start: _Start) -> str | None:
+    """Why the weights do not even load; None where they do."""
+    constants, replica = start.constants, start.replica
+    peak = load_peak_of(constants, replica.model, replica.weights, replica.checkpoint, replica.tp)
+    free = constants.free_bytes(replica.gpu, replica.tp)
+    if peak <= free:
+        return None
+    return no_loading(peak, free, HELD[held_while_loading(constants.engine, constants.version)])
 
 
 SHARE_FLAGS = {"sglang": "--mem-fraction-static", "tensorrt-llm": "--kv_cache_free_gpu_memory_fraction"}

@@ -38,6 +38,14 @@ def no_room(needed_bytes: int, memory_bytes: int) -> str:
     return f"CUDA out of memory: {_gib(needed_bytes)} GiB is needed of the {_gib(memory_bytes)} GiB of a GPU."
 
 
+def no_loading(peak_bytes: int, free_bytes: int, held: str) -> str:
+    """Quantising at load time holds more than the card has."""
+    return (
+        f"CUDA out of memory while loading: {_gib(peak_bytes)} GiB are held of the {_gib(free_bytes)} GiB free, as "
+        f"16-bit weights are quantised with {held} on the GPU. Use a quantised checkpoint, or more GPUs."
+    )
+
+
 def no_margin(free_bytes: int, memory_bytes: int, utilization: float, usable_bytes: int) -> str:
     """The utilization leaves no room for the CUDA context, which is taken before the engine measures."""
     return (

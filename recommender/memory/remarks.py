@@ -8,8 +8,10 @@ from recommender.memory.calibration import Correction
 from recommender.memory.engine import EngineConstants
 from recommender.memory.fit import Replica
 from recommender.memory.kv import KvPool
+from recommender.memory.load_peak import HELD
 from recommender.memory.model_classes import doubt_of_class
 from recommender.memory.startup import Limits
+from recommender.units import GIB
 
 
 def warnings_of(
@@ -25,6 +27,14 @@ def idle_block(pool: KvPool, blocks: int, max_model_len: int, in_flight_tokens: 
     return (
         f"one request of {max_model_len:,} tokens needs every block of the pool, and one is never handed out: the "
         f"engine starts, and such a request waits for ever; {longest:,} tokens are the most that run"
+    )
+
+
+def while_loading(peak_bytes: int, held: str) -> str:
+    """What quantising at load time takes for a moment; `held` as load_peak.HELD has it."""
+    return (
+        f"16-bit weights are quantised as they load, with {HELD[held]} on the GPU: "
+        f"up to {peak_bytes / GIB:.1f} GiB of weights for a moment"
     )
 
 

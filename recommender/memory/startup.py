@@ -40,6 +40,11 @@ def usable_bytes(memory_bytes: int, utilization: float) -> int:
     return math.ceil(memory_bytes * utilization)
 
 
+def fits_while_loading(peak_bytes: int, gpu: Gpu, context_bytes: int) -> bool:
+    """Whether a card has room for what quantising at load time holds at once, beside its context."""
+    return peak_bytes <= (gpu.memory_bytes or 0) - context_bytes
+
+
 @dataclass(frozen=True, slots=True)
 class Physics:
     """A replica up to its limits: what does not depend on max_num_seqs, max_num_batched_tokens and max_model_len."""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from recommender.errors import InputError
-from recommender.memory.decision import refusal_at
+from recommender.memory.decision import load_peak_at, refusal_at
 from recommender.memory.fit import Fit, Replica, Totals
 from recommender.memory.kv import KvPool, KvSize, kv_size
+from recommender.memory.load_peak import held_while_loading
 from recommender.memory.loaded_from import weights_source
-from recommender.memory.remarks import idle_block, warnings_of
+from recommender.memory.remarks import idle_block, warnings_of, while_loading
 from recommender.memory.reserve import extrapolated
 from recommender.memory.start import Start, budget_at, correction_of, start_of
 from recommender.memory.startup import Budget
@@ -162,6 +163,8 @@ def _warnings(start: Start, budget: Budget | None, why: str | None) -> tuple[str
     found = warnings_of(start.replica, start.constants, start.limits, correction_of(start))
     if budget is None or why is not None:
         return found
+    if peak := load_peak_at(start):
+        found = (*found, while_loading(peak, held_while_loading(start.replica.engine, start.constants.version)))
     pool, blocks, length = budget.stage.pool, budget.blocks, start.limits.max_model_len
     usable = blocks - start.constants.null_blocks(start.replica.gpu)
     if pool.request_blocks(length, start.in_flight_tokens) <= usable:

@@ -8,9 +8,9 @@ from functools import partial
 
 from recommender.catalog.models import Checkpoint, Model, Quantisation
 from recommender.errors import InputError, NotModelledError
+from recommender.memory.load_peak import HELD, held_while_loading
 from recommender.memory.published import published
-from recommender.memory.shards import Held, Split, held
-from recommender.memory.support import version_numbers
+from recommender.memory.shards import Held, Split, held, stage_layers
 
 PLAIN = ("bf16", "fp16")
 BITS = {"bf16": 16, "fp16": 16, "fp8": 8, "int8": 8, "int4": 4, "nvfp4": 4, "mxfp4": 4}
@@ -157,22 +157,31 @@ def served_with(model: Model, choice: WeightChoice) -> Model:
     return model if declared == model.kv_declared else replace(model, kv_declared=declared)
 
 
-def load_peak_bytes(model: Model, choice: WeightChoice, engine_version: str, *, tp: int = 1, pp: int = 1) -> int:
-    """The most weight bytes one GPU holds while loading: more than afterwards only where it quantises at load time.
+def load_peak_bytes(
+    model: Model,
+    weights: str,
+    checkpoint: Checkpoint | None,
+    *,
+    engine: str,
+    engine_version: str,
+    tp: int = 1,
+    pp: int = 1,
+    ep: int = 1,
+) -> int:
+    """The most weight bytes one GPU of a replica holds while they are quantised at load time; 0 where none are.
 
-    vLLM 0.33.0 quantises layer by layer as the weights arrive; earlier versions are taken to hold all 16-bit weights.
+    Raises InputError where the model cannot be split so.
     """
-    final = checkpoint_bytes(model, choice.weights, choice.checkpoint, tp=tp, pp=pp)
-    if choice.how != "online":
-        return final.total_bytes
-    plain = rank_bytes(model, None, tp=tp, pp=pp)
-    if _streams(engine_version):
-        return final.total_bytes + plain.parameter_bytes // max(1, model.layers // pp)
-    return plain.total_bytes
-
-
-def _streams(engine_version: str) -> bool:
-    return version_numbers(engine_version) >= (0, 33, 0)
+    if engine not in ONLINE or stored_as(model, weights, checkpoint) is not ONLINE_FP8:
+        return 0
+    held_then = held_while_loading(engine, engine_version)
+    peaks = []
+    for stage, layers in enumerate(stage_layers(model.layers, pp)):
+        plain = stage_bytes(model, None, tp=tp, pp=pp, ep=ep, stage=stage).total_bytes
+        shrunk = stage_bytes(model, ONLINE_FP8, tp=tp, pp=pp, ep=ep, stage=stage).total_bytes
+        layer = plain // max(1, len(layers))
+        peaks.append({"all": plain, "both": plain + (plain - shrunk), "layer": shrunk + layer}[held_then])
+    return max(peaks)
 
 
 def _weight_bytes(part: Held, stage: int) -> WeightBytes:
@@ -222,8 +231,7 @@ def _published(model: Model, checkpoint: Checkpoint) -> WeightChoice:
 
 
 def _online(engine_version: str, engine: str) -> WeightChoice:
-    streams = engine == "vllm" and _streams(engine_version)
-    peak = "one layer of them at a time" if streams else "all of them before they shrink"
+    peak = HELD[held_while_loading(engine, engine_version)]
     source = f"{ONLINE[engine]} --quantization fp8: 16-bit weights are quantised at load time, {peak} on the GPU"
     return WeightChoice("fp8", 1, "online", None, ONLINE_FP8, source, ("--quantization", "fp8"))
 

@@ -27,7 +27,7 @@ from recommender.report.words import (
     spread,
 )
 from recommender.search.plan import Adjustment, Certificate, LeftOut, Plan, Recommendation, Refusal, ReplicaGroup
-from recommender.units import plural, show_figures
+from recommender.units import GIB, plural, show_figures
 
 _HEAD = ("#", "$/hour", "$/month", "GPUs", "GPU", "tp x n", "weights", "KV", "max len", "headroom", "tok/s <=")
 _LEFT = frozenset({4, 6, 7})
@@ -186,7 +186,7 @@ def _replica(group: ReplicaGroup, plan: Plan, most: int | None) -> list[str]:
         *paragraph(title),
         "",
         *breakdown(group.memory),
-        *paragraph(f"{holds(group.memory)}{room}"),
+        *paragraph(f"{holds(group.memory)}{room}{_need(group)}"),
         "",
         *_start(group, purchase.gpus_per_instance),
     ]
@@ -198,6 +198,15 @@ def _room(group: ReplicaGroup, most: int | None) -> str:
     ended = most is not None and group.expected_capacity >= most * group.dp
     fit = "fits" if group.expected_capacity == 1 else "fit"
     return f"{'at least' if ended else 'up to'} {group.expected_capacity:,} {fit}{sure}"
+
+
+def _need(group: ReplicaGroup) -> str:
+    """What the requests need of the pool, and the utilization that would do."""
+    if group.need is None:
+        return ""
+    kv = f"{group.need.kv_cache_bytes / GIB:.2f} GiB of the KV cache"
+    least = f"a utilization of {group.need.least_utilization:.2f} would do"
+    return f" The requests it is given need {kv}: {least}."
 
 
 def _start(group: ReplicaGroup, gpus_per_instance: int) -> list[str]:

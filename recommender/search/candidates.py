@@ -37,6 +37,7 @@ REASONS = {
     Reason.WEIGHTS: "the weights and the reserve alone exceed the memory",
     Reason.MAX_MODEL_LEN: "not one request of max-model-len fits, so the engine refuses to start",
     Reason.NOT_MODELLED: "its weights or its cache are not modelled",
+    Reason.LOADING: "the 16-bit weights that are quantised while loading exceed the memory",
     Reason.UTILIZATION: "the utilization leaves no room for the CUDA context",
     Reason.TOO_LONG: "max-model-len is longer than the model allows",
     Reason.TOO_SLOW: "even one request by itself misses a limit on speed",

@@ -32,7 +32,7 @@ def longest_of(question: Question, memory: Fit, units: int, row: Row) -> int | N
 
     def need(max_model_len: int) -> int:
         limit = min(max_model_len, scenario.workload.lengths.maximum_tokens)
-        return _need(question, row, limit, size, ceil_div(units, row.layout.dp))
+        return blocks_of(question, row, limit, size, ceil_div(units, row.layout.dp))
 
     if need(longest) <= usable:
         return longest
@@ -40,7 +40,7 @@ def longest_of(question: Question, memory: Fit, units: int, row: Row) -> int | N
     return size * (blocks.start - 1 + bisect_right(blocks, usable, key=lambda count: need(count * size))) or None
 
 
-def _need(question: Question, row: Row, limit: int, size: int, units: int) -> int:
+def blocks_of(question: Question, row: Row, limit: int, size: int, units: int) -> int:
     """Blocks of one engine that carries so many units."""
     scenario, load = question.scenario, question.candidates.load_on(row)
     risk, prefix = float(scenario.epsilon), scenario.workload.shared_prefix

@@ -11,6 +11,7 @@ from recommender.memory.fit import Fit
 from recommender.workload.replica import StepTime
 
 if TYPE_CHECKING:
+    from recommender.search.need import Need
     from recommender.speed.answer import Speed
     from recommender.speed.cost import BreakEven, TokenCost
     from recommender.workload.replay import Replay
@@ -63,6 +64,7 @@ class ReplicaGroup:
     output_tokens_per_s_bound: float | None  # per request, memory bandwidth bound
     launch: str
     longest_max_model_len: int | None = None
+    need: Need | None = None  # of one GPU, for the requests it is given
     rate_per_s: float | None = None  # requests a second each of them is given at the busiest minute, where one is asked
     mean_in_flight: float | None = None  # of one of them at that rate
     speed: Speed | None = None  # of one of them, with the requests it is given

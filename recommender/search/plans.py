@@ -17,6 +17,7 @@ from recommender.search.columns import Column
 from recommender.search.layouts import Layout
 from recommender.search.load import Arriving, Load
 from recommender.search.longest import longest_of
+from recommender.search.need import need_of
 from recommender.search.plan import Adjustment, Plan, Purchase, ReplicaGroup
 from recommender.search.plan_speed import Pace, plan_speed
 from recommender.search.problem import Bought
@@ -196,6 +197,7 @@ def _group(question: Question, offer: int, row: Row, count: int, units: int) -> 
             question.model, terms.choice, memory, row.verdict.launch_arguments, enforce_eager=scenario.enforce_eager
         ),
         longest_max_model_len=longest_of(question, memory, units, row),
+        need=need_of(question, memory, units, row),
         rate_per_s=load.rate_of(units),
         mean_in_flight=layout.dp * load.mean_in_flight(part) if isinstance(load, Arriving) else None,
     )

@@ -20,11 +20,15 @@ _LARGEST_SCRAPE_BYTES = 2**24
 
 
 def lengths_of_file(
-    path: Path, *, columns: Mapping[str, str] | None = None, timestamp_unit: str | None = None
+    path: Path,
+    *,
+    columns: Mapping[str, str] | None = None,
+    timestamp_unit: str | None = None,
+    longest: int | None = None,
 ) -> Lengths:
-    """The lengths in a log, a cell file or a metrics text."""
+    """The lengths in a log, a cell file or a metrics text, where `longest` bounds what lies beyond its last bucket."""
     if suffix_of(path) in PROMETHEUS_SUFFIXES:
-        return metrics_lengths(path)
+        return metrics_lengths(path, longest=longest)
     document = cell_file(path)
     if document is not None:
         return lengths_from_cell_file(document, name=str(document.get("name") or path.name), file=str(path))

@@ -98,6 +98,7 @@ def lengths_from_metrics(
     notes = (
         f"{outputs.number:,.0f} requests by the server's histograms, placed inside buckets by the exact means",
         "prompt and output are taken as independent: on public traces that errs by -3 % to +38 %",
+        *_held_now(now, file),
     )
     totals = tuple((min(tokens, float(high)), share) for tokens, share in joint.totals())
     name = model_name or "metrics"
@@ -199,6 +200,18 @@ def _fitting(mean: float, edges: list[float], counts: list[float], word: str, fi
     if not least * (1 - _APART) <= mean <= most * (1 + _APART):
         what = f"its _sum means {mean:,.4g} tokens a request, its buckets {least:,.4g} to {most:,.4g}"
         raise InputError(Fault(what, file, key=f"vllm:request_{word}_tokens"))
+
+
+def _held_now(samples: tuple[Sample, ...], file: str | None) -> Iterable[str]:
+    """What the server's gauges say beside its histograms, where it shows them and serves something."""
+    names = {sample.name for sample in samples}
+    if names.isdisjoint(_USAGE) or _RUNNING not in names or _CONFIG not in names:
+        return
+    if (held := tokens_per_request(samples, file=file)) is not None:
+        yield (
+            f"when scraped, the server held {held:,.0f} KV-cache tokens a running request, prefix caching included; "
+            "averaged over scrapes, that is what a request in flight holds"
+        )
 
 
 def tokens_per_request(samples: Iterable[Sample], *, file: str | None = None) -> float | None:

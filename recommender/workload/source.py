@@ -37,9 +37,16 @@ def inflight(
 
 
 def describe(
-    name: str | Path, *, columns: Mapping[str, str] | None = None, timestamp_unit: str | None = None
+    name: str | Path,
+    *,
+    columns: Mapping[str, str] | None = None,
+    timestamp_unit: str | None = None,
+    longest: int | None = None,
 ) -> LengthsSummary:
-    """What a log, a cell file, a server's metrics or a shipped trace says about request lengths. Raises InputError."""
+    """What a log, a cell file, a server's metrics or a shipped trace says about request lengths. Raises InputError.
+
+    `longest` (max_model_len) bounds what lies beyond the last bucket of a server's metrics.
+    """
     path = Path(name)
     if _is_name(path):
         return _of_trace(shipped_trace(str(name)))
@@ -51,19 +58,28 @@ def describe(
         except (KeyError, TypeError, ValueError, AttributeError):
             expected = "the file as recommender lengths wrote it, or without this key"
             raise InputError(Fault("broken or incomplete", str(path), key="log", expected=expected)) from None
-    if document is not None or suffix_of(path) in PROMETHEUS_SUFFIXES:
-        return LengthsSummary.of_lengths(lengths_of_file(path))
+    if document is not None or is_metrics(path):
+        return LengthsSummary.of_lengths(lengths_of_file(path, longest=longest))
     return summarise(path, columns=columns, timestamp_unit=timestamp_unit)
 
 
 def lengths_of(
-    name: str | Path, *, columns: Mapping[str, str] | None = None, timestamp_unit: str | None = None
+    name: str | Path,
+    *,
+    columns: Mapping[str, str] | None = None,
+    timestamp_unit: str | None = None,
+    longest: int | None = None,
 ) -> Lengths:
     """The lengths of a shipped trace by its name, or of a file. Raises InputError."""
     path = Path(name)
     if _is_name(path):
         return shipped_trace(str(name)).lengths()
-    return lengths_of_file(path, columns=columns, timestamp_unit=timestamp_unit)
+    return lengths_of_file(path, columns=columns, timestamp_unit=timestamp_unit, longest=longest)
+
+
+def is_metrics(name: str | Path) -> bool:
+    """Whether a name is that of a server's metrics, which need max_model_len where requests are beyond all buckets."""
+    return suffix_of(Path(name)) in PROMETHEUS_SUFFIXES
 
 
 def shipped_trace(name: str) -> Trace:

@@ -72,6 +72,13 @@ def test_full_attention_everywhere_leaves_no_linear_group(catalog: Catalog) -> N
     assert pool(catalog, found).bytes_per_block == 16 * 4 * 2 * (256 + 256) * 2
 
 
+def test_an_interval_stands_for_a_list_of_layers(catalog: Catalog) -> None:
+    """gguf-parser-go issue 28: 40 blocks, every fourth of them full, no layer_types: 10 layers grow, not 40."""
+    found = model(QWEN, num_hidden_layers=40, full_attention_interval=4)
+    assert {group.kind: group.layers for group in found.attention} == {"full": 10, "linear": 30}
+    assert pool(catalog, found).kv_bytes_per_token == 10 * 2 * (256 + 256) * 2
+
+
 def test_linear_attention_everywhere_is_refused_by_name(catalog: Catalog) -> None:
     found = model(QWEN, layer_types=["linear_attention"] * 4)
     assert not [tensor.name for tensor in found.tensors if "self_attn" in tensor.name]

@@ -12,7 +12,7 @@ from recommender.catalog.catalog import Catalog
 from recommender.memory.calibration import Calibration, Correction
 from recommender.memory.capacity import Capacity, Reason, ReplicaColumns, Setting, WorstCase, memory_model
 from recommender.memory.engine import engine_constants
-from recommender.memory.fit import Fit
+from recommender.memory.fit import Fit, Replica, fit_replica
 from recommender.units import GIB
 
 Fitting = Callable[..., Fit]
@@ -144,3 +144,31 @@ def test_a_calibration_says_whether_it_was_applied(fit: Fitting) -> None:
 def test_unverified_memory_is_said_once(fit: Fitting) -> None:
     said = [text for text in fit("llama-3.1-8b", "L20", max_model_len=8192).warnings if "unverified" in text]
     assert said == ["memory of L20 as seen by the engine is unverified (from memory)"]
+
+
+@pytest.mark.parametrize(
+    ("model", "gpu", "version", "starts"),
+    [
+        ("Qwen/Qwen2.5-72B-Instruct", "H20-141GB", "0.12.0", True),  # vllm issue 31273: 135 GiB before they shrink
+        ("Qwen/Qwen2.5-72B-Instruct", "H20-141GB", "0.13.0", False),
+        ("Qwen/Qwen3-30B-A3B", "H100-SXM", "0.12.0", True),
+        ("Qwen/Qwen3-30B-A3B", "H100-SXM", "0.14.0", False),  # vllm pull request 32773: it starts in 16 bit
+        ("Qwen/Qwen3-30B-A3B", "H100-SXM", "0.16.0", True),
+        ("Qwen/Qwen2.5-32B-Instruct", "RTXA6000", "0.12.0", False),  # 61 GiB on a card of 47
+        ("Qwen/Qwen2.5-32B-Instruct", "RTXA6000", "0.33.0", True),
+    ],
+)
+def test_what_quantising_at_load_time_holds_must_fit(
+    catalog: Catalog, model: str, gpu: str, version: str, starts: bool
+) -> None:
+    found, card = catalog.model(model), catalog.gpu(gpu)
+    asked = {"engine_version": version, "max_model_len": 2048, "max_num_seqs": 8}
+    fitted = fit_replica(Replica(found, card, "fp8", None, **asked))  # type: ignore[arg-type]
+    assert fitted.starts is starts
+    assert starts or "out of memory while loading" in (fitted.refusal or "")
+    setting = Setting(found, (card,), (("fp8", None),), ("auto",), "vllm", version)
+    blank = dict.fromkeys(ReplicaColumns.__dataclass_fields__, 0)
+    full = blank | {"tp": 1, "pp": 1, "ep": 1, "dp": 1, "max_model_len": 2048}
+    columns = ReplicaColumns(*(np.array([full[name]], dtype=np.int64) for name in blank))
+    reason = memory_model("vllm").capacity(setting, columns, 8, WorstCase()).reason[0]
+    assert Reason(int(reason)) == (Reason.FITS if starts else Reason.LOADING)

@@ -283,10 +283,15 @@ def test_an_untied_copy_of_the_head_in_the_file_is_not_loaded(catalog: Catalog) 
 
 def test_quantising_at_load_has_a_peak(catalog: Catalog) -> None:
     model = catalog.model("meta-llama/Llama-3.1-8B-Instruct")
-    online = weight_choices(model, [], "0.33.0")[1]
-    final = checkpoint_bytes(model, "fp8", None).total_bytes
-    assert final < load_peak_bytes(model, online, "0.33.0") < rank_bytes(model, None).total_bytes
-    assert load_peak_bytes(model, online, "0.10.2") == rank_bytes(model, None).total_bytes
+    plain, shrunk = rank_bytes(model, None).total_bytes, checkpoint_bytes(model, "fp8", None).total_bytes
+
+    def peak(version: str, weights: str = "fp8") -> int:
+        return load_peak_bytes(model, weights, None, engine="vllm", engine_version=version)
+
+    assert shrunk < peak("0.33.0") == peak("0.16.0") < plain
+    assert peak("0.10.2") == peak("0.12.0") == plain
+    assert peak("0.13.0") == peak("0.15.0") == 2 * plain - shrunk
+    assert peak("0.10.2", "bf16") == 0
 
 
 def test_an_unknown_format_is_refused_by_name(catalog: Catalog) -> None:

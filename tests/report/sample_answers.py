@@ -7,6 +7,7 @@ from datetime import date
 from decimal import Decimal
 
 from recommender.memory.fit import Fit, Totals
+from recommender.search.need import Need
 from recommender.search.plan import (
     Adjustment,
     CatalogStamp,
@@ -148,6 +149,7 @@ REPLICA = ReplicaGroup(
     launch="vllm serve example/Llama-3.1-70B-FP8 --tensor-parallel-size 2 --max-model-len 8192 --max-num-seqs 50 "
     "--kv-cache-dtype fp8",
     longest_max_model_len=9_488,
+    need=Need(25_601 * 1_310_720, 0.86),
     speed=SPEED,
     full_speed=FULL_SPEED,
 )

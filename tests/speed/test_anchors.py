@@ -94,6 +94,7 @@ def test_a_result_file_is_an_anchor(tmp_path: Path, catalog: Catalog) -> None:
     assert abs(after.tpot_ms - 24) < abs(before.tpot_ms - 24)
     assert abs(after.ttft_ms - 180) < abs(before.ttft_ms - 180)
     assert after.evidence == "anchored by few runs"
+    assert "anchored by 1 run of this GPU, model, engine and dtype" in after.sources
 
 
 @pytest.mark.parametrize(

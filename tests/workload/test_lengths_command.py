@@ -89,6 +89,8 @@ def test_metrics_keep_the_lengths_they_state(tmp_path):
     metrics = tmp_path / "metrics.txt"
     metrics.write_text("\n".join(lines) + "\n")
     assert run(metrics, "--output", tmp_path / "cells.json").exit_code == 2  # beyond the last bucket: how long?
+    bounded = run(metrics, "--max-model-len", "8K")
+    assert (bounded.exit_code, "8,192" in bounded.stdout) == (0, True)
     metrics.write_text(metrics.read_text().replace(" 100\n", " 90\n"))
     assert run(metrics, "--output", tmp_path / "cells.json").exit_code == 0
     from_cells, from_metrics = (inflight(path, 50, max_model_len=600) for path in (tmp_path / "cells.json", metrics))

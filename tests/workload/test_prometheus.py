@@ -123,6 +123,17 @@ def test_the_server_measures_what_a_request_holds():
         tokens_per_request(samples_of("\n".join(RUNNING.splitlines()[:4])))
 
 
+def test_what_the_server_holds_now_is_said(requests):
+    histograms = exposition(*requests)
+    assert not any("when scraped" in note for note in read(histograms).notes)
+    said = [note for note in read(histograms + RUNNING).notes if "when scraped" in note]
+    assert [note.split(", prefix")[0] for note in said] == [
+        "when scraped, the server held 1,920 KV-cache tokens a running request"
+    ]
+    idle = RUNNING.replace(" 40.0", " 0").replace(" 60.0", " 0")
+    assert not any("when scraped" in note for note in read(histograms + idle).notes)
+
+
 def test_a_scenario_reads_scrapes(tmp_path, requests):
     prompts, outputs = requests
     (tmp_path / "now.prom").write_text(exposition(prompts, outputs))
