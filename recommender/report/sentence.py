@@ -38,7 +38,7 @@ def _first(answer: Recommendation) -> str:
 def _claim(answer: Recommendation) -> str:
     """Nothing is called cheapest without a proof."""
     if answer.plans[0].micro_usd_per_hour is None:
-        return "The mildest set-up on your own cards is"
+        return "On your own cards, the set-up that adjusts least is"
     if answer.status != "optimal":
         return "The best set-up found, not proven cheapest, is"
     return "With quality first, the cheapest set-up is" if answer.rank == "quality_first" else "The cheapest set-up is"

@@ -232,7 +232,8 @@ def _others(answer: Recommendation) -> list[str]:
             offers = " + ".join(bought_in_full(purchase) for purchase in plan.offers)
             price = "" if plan.micro_usd_per_hour is None else f"{dollars(plan.micro_usd_per_hour)} an hour, "
             lines += paragraph(f"{what}: {price}{offers}; {_adjusted(plan)}.")
-    return [*lines, *_left_out(answer.left_out)]
+    left = _left_out(answer.left_out)
+    return [*lines, *([""] if lines and left else []), *left]
 
 
 def _left_out(left: Iterable[LeftOut]) -> list[str]:
@@ -248,7 +249,7 @@ def _left_out(left: Iterable[LeftOut]) -> list[str]:
         for each in left
     ]
     head = ("left out by default", "offers", "$/hour", "untouched", "include with")
-    return ["", *grid(head, rows, frozenset({0, 4}))] if rows else []
+    return grid(head, rows, frozenset({0, 4})) if rows else []
 
 
 def _refusals(refusals: Iterable[Refusal]) -> list[str]:

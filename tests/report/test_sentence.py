@@ -31,7 +31,7 @@ def test_quality_first_says_so() -> None:
 
 def test_own_cards_have_no_price() -> None:
     said = sentence(UNPRICED)
-    assert said.startswith("The mildest set-up on your own cards is 6 RTXA6000")
+    assert said.startswith("On your own cards, the set-up that adjusts least is 6 RTXA6000")
     assert "an hour (" not in said
 
 
