@@ -27,6 +27,7 @@ from recommender.search.refusals import changes, gpu_refusals
 from recommender.search.replays import replays_of
 from recommender.search.sizing import sizing_of
 from recommender.search.solver import Solution, solve
+from recommender.search.speeds import unused_anchors
 from recommender.workload.lengths import served_share
 from recommender.workload.replica import Progress
 
@@ -63,7 +64,7 @@ def recommend(scenario: Scenario, catalog: Catalog, progress: Progress | None = 
         refusals=_refusals(asked, problem, plans),
         defaults=dict(scenario.defaults),
         catalog=catalog.stamp,
-        warnings=_warnings(asked),
+        warnings=(*_warnings(asked), *unused_anchors(asked.anchors, plans)),
         as_of=asked.scenario.as_of,
         rank=scenario.rank,
         sizing=sizing_of(asked, plans),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -11,6 +11,7 @@ from recommender.catalog.catalog import Catalog
 from recommender.errors import Fault, InputError, NotModelledError
 from recommender.memory.capacity import Capacity, Reason, ReplicaColumns, Setting
 from recommender.scenario import Scenario
+from recommender.search.plan import Plan
 from recommender.speed.anchors import Anchor, by_key
 from recommender.speed.candidates import Float
 from recommender.speed.own import anchor_of
@@ -91,6 +92,17 @@ def target_of(scenario: Scenario) -> Target:
         request_tokens_per_s=max(totals) / requests or None,
         confidence=float(sla.confidence),
     )
+
+
+def unused_anchors(anchors: Sequence[Anchor], plans: Sequence[Plan]) -> Iterator[str]:
+    """Why a user's own run shows in no figure, for each such run: what it was taken on is in no plan that is listed."""
+    listed = {
+        (group.gpu, group.memory.model, group.memory.engine, group.weights) for plan in plans for group in plan.replicas
+    }
+    for anchor in anchors if plans else ():
+        if anchor.key not in listed:
+            what = f"{anchor.source} was measured with {anchor.weights} weights of {anchor.model} on {anchor.gpu}"
+            yield f"{what}, which no plan listed uses: it corrects none of their figures"
 
 
 def anchors_of(scenario: Scenario, catalog: Catalog) -> tuple[tuple[Anchor, ...], tuple[str, ...]]:

@@ -18,6 +18,7 @@ from recommender.answer import budget
 from recommender.check_speed import prepared_alone
 from recommender.errors import InputError
 from recommender.scenario import Limits, OwnCards, Scenario, Search, Sla, Workload
+from recommender.scenario_file.load import load
 from recommender.search.plan import Plan
 from recommender.search.speeds import target_of
 from recommender.speed.cost import Api
@@ -196,6 +197,20 @@ search: {gpus: H100-SXM, weights: fp8, tp: 4, plans: 1}
     assert after.speed is not None
     assert after.speed.tpot_ms > before.speed.tpot_ms * 1.1
     assert after.speed.evidence == "anchored"  # published runs of the group, corrected by this one
+
+
+def test_a_benchmark_that_no_plan_can_use_is_said(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(json.dumps(RUN))
+    (tmp_path / "scenario.yaml").write_text(
+        "model: llama-3.1-70b\nworkload: {concurrency: 32, lengths: {fixed: {input: 1024, output: 256}}}\n"
+        "search: {gpus: H100-SXM, tp: 4, weights: fp8, plans: 1}\n"
+        "anchors: [{file: run.json, gpu: H100-SXM, tp: 4, weights: fp8}]\n"
+        "variants: {other weights: {search: {weights: int4}}}\n"
+    )
+    loaded = load(tmp_path / "scenario.yaml")
+    assert recommend(loaded.scenario, loaded.catalog).warnings == ()
+    (said,) = recommend(loaded.variants["other weights"], loaded.catalog).warnings
+    assert "fp8 weights of meta-llama/Llama-3.1-70B-Instruct on H100-SXM, which no plan listed uses" in said
 
 
 def test_a_benchmark_that_contradicts_itself_is_refused(tmp_path: Path) -> None:
