@@ -8,7 +8,7 @@ import pytest
 from recommender.answer import fit
 from recommender.catalog.catalog import Catalog
 from recommender.errors import InputError, NotModelledError
-from recommender.memory.capacity import ReplicaColumns, Setting, WorstCase, memory_model
+from recommender.memory.capacity import Reason, ReplicaColumns, Setting, WorstCase, memory_model
 from recommender.memory.fit import Replica, fit_replica
 from recommender.memory.pool_engine import pool_engine, pool_engines
 from recommender.memory.share import prefill_sizes
@@ -193,3 +193,21 @@ def test_what_the_search_promises_the_fit_confirms(catalog: Catalog, engine: str
         most = 2048 if engine == "sglang" else 3000
         expected = 0 if length > model.max_model_len else min(most, pages // whole)
         assert found.sequences[k] == expected
+
+
+def test_what_sglang_holds_while_it_quantises_must_fit(catalog: Catalog) -> None:
+    """All 16-bit weights before they shrink (wheels 0.5.1 and 0.5.23): 61 GiB of a 32B, on cards of 44 and 79."""
+    model = catalog.model("Qwen/Qwen2.5-32B-Instruct")
+    for gpu, starts in (("L40S", False), ("H100-SXM", True)):
+        card = catalog.gpu(gpu)
+        found = fit_replica(
+            Replica(model, card, "fp8", None, max_model_len=2048, engine="sglang", engine_version="0.5.23")
+        )
+        assert found.starts is starts
+        assert starts or "out of memory while loading" in (found.refusal or "")
+        setting = Setting(model, (card,), (("fp8", None),), ("auto",), "sglang", "0.5.23")
+        blank = dict.fromkeys(ReplicaColumns.__dataclass_fields__, 0)
+        full = blank | {"tp": 1, "pp": 1, "ep": 1, "dp": 1, "max_model_len": 2048}
+        columns = ReplicaColumns(*(np.array([full[name]], dtype=np.int64) for name in blank))
+        held = memory_model("vllm", "sglang").capacity(setting, columns, 8, WorstCase())
+        assert Reason(int(held.reason[0])) == (Reason.FITS if starts else Reason.LOADING)
