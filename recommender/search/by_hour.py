@@ -38,21 +38,26 @@ class _Kind:
         return self.carried * instances // self.count
 
     @property
-    def choices(self) -> Sequence[int]:
-        """How many of them may be held, besides none."""
-        return range(self.least, self.count + 1) if self.elastic else (self.count,)
+    def choices(self) -> Iterable[int]:
+        """How many of them may be held."""
+        return (0, *self._some) if self.elastic else self._some
 
     @property
     def looked_at(self) -> Iterable[int]:
         """Those that are tried: of thousands every so many one, and all of them."""
-        each = ceil_div(len(self.choices), MOST_CHOICES)
-        return (*((0,) if self.elastic else ()), *self.choices[:-1:each], self.count)
+        each = ceil_div(len(self._some), MOST_CHOICES)
+        return (*((0,) if self.elastic else ()), *self._some[:-1:each], self.count)
+
+    @property
+    def _some(self) -> range:
+        """How many of them may be held, besides none."""
+        return range(self.least if self.elastic else self.count, self.count + 1)
 
     def carrying(self, units: int) -> int | None:
         """The fewest that carry so many units; None where all of them do not."""
         if units <= 0 and self.elastic:
             return 0
-        enough = max(ceil_div(units * self.count, self.carried), self.choices[0]) if self.carried else self.count
+        enough = max(ceil_div(units * self.count, self.carried), self._some[0]) if self.carried else self.count
         return enough if enough <= self.count and self.carries(enough) >= units else None
 
 

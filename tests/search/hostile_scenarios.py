@@ -56,7 +56,8 @@ def _scenario(dice: random.Random) -> dict[str, Any]:
     if maybe(0.2):
         value["sizing"] = _sizing(dice)
     if maybe(0.45):
-        value["hardware"] = [_cards(dice, maybe(0.6)) for _ in range(dice.choice((1, 1, 2, 3)))]
+        priced = maybe(0.6)
+        value["hardware"] = [_cards(dice, priced) for _ in range(dice.choice((1, 1, 2, 3)))]
     else:
         value["search"] = _search(dice)
     if maybe(0.15):
