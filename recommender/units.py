@@ -97,6 +97,18 @@ def show_figures(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
+def show_number(value: float, figures: int = 10) -> str:
+    """A number to paste into a scenario, of so many figures at most, rounded down: `0.814467`, `1000000`."""
+    exact = Decimal(repr(value))
+    unit = Decimal(1).scaleb(exact.adjusted() - figures + 1)
+    return f"{exact.quantize(unit, ROUND_FLOOR).normalize():f}"
+
+
+def show_seconds(value: float) -> str:
+    """Seconds to three figures, never with an exponent where they are many: `0.109`, `43.3`, `57,900`."""
+    return f"{float(f'{value:.3g}'):,.0f}" if abs(value) >= 999.5 else f"{value:.3g}"
+
+
 def show_gb(count_bytes: int) -> str:
     """Bytes as GB and GiB side by side: `85.03 GB (79.19 GiB)`."""
     return f"{count_bytes / GB:.2f} GB ({count_bytes / GIB:.2f} GiB)"

@@ -4,7 +4,7 @@ from decimal import Decimal
 
 import pytest
 
-from recommender.units import parse_decimal, parse_tokens
+from recommender.units import parse_decimal, parse_tokens, show_number, show_seconds
 
 
 @pytest.mark.parametrize(
@@ -55,3 +55,18 @@ def test_what_may_be_another_number_is_refused(text: str) -> None:
 )
 def test_tokens(text: str, tokens: int) -> None:
     assert parse_tokens(text) == tokens
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [(1e6, "1000000"), (0.8144679, "0.814467"), (1e-6, "0.000001"), (1234567.8, "1234560"), (3.0, "3")],
+)
+def test_numbers_to_paste_have_no_exponent_and_are_rounded_down(value: float, shown: str) -> None:
+    assert show_number(value, 6) == shown
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"), [(0.10912, "0.109"), (43.34, "43.3"), (999.4, "999"), (999.6, "1,000"), (57_912.0, "57,900")]
+)
+def test_seconds_have_no_exponent(value: float, shown: str) -> None:
+    assert show_seconds(value) == shown

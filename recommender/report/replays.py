@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from recommender.report.grid import paragraph
 from recommender.report.sizing import step_words
 from recommender.search.plan import Recommendation, Replayed, ReplicaGroup
-from recommender.units import plural, show_figures
+from recommender.units import plural, show_figures, show_seconds
 from recommender.workload.replay import Replay, Times
 
 
@@ -47,7 +47,7 @@ def _watermark(each: Replayed, group: ReplicaGroup) -> str:
     if tried is None or result is None:
         return ""
     found = f"{tried.result.preemptions_per_request:.3g} preemptions each, the first token at p99 in"
-    found += f" {tried.result.ttft.p99_s:,.3g} s"
+    found += f" {show_seconds(tried.result.ttft.p99_s)} s"
     engine = f"{group.memory.engine} {group.memory.engine_version}"
     if tried.result.preemptions >= result.preemptions:
         return f" Keeping {100 * tried.share:g} % of the blocks free at admission would not help: {found}."
@@ -72,4 +72,5 @@ def _figures(result: Replay, kv_tokens: int | None) -> str:
 
 
 def _times(times: Times) -> str:
-    return f"{times.p50_s:,.3g} / {times.p95_s:,.3g} / {times.p99_s:,.3g} s (p50 / p95 / p99)"
+    shown = " / ".join(show_seconds(each) for each in (times.p50_s, times.p95_s, times.p99_s))
+    return f"{shown} s (p50 / p95 / p99)"

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from recommender.errors import Fault, InputError
 from recommender.memory.calibration import calibration_of
 from recommender.memory.pool_engine import default_version_of
 from recommender.scenario import Cap, Limits, LogFile, OwnCards, OwnRuns, Scenario, Search, Sla, Workload
@@ -59,7 +60,7 @@ def scenario_from_form(form: ScenarioForm, lengths: Lengths, name: str, base_dir
         memory_margin=form.memory_margin,
         calibration=None if form.calibration is None else calibration_of(base_dir / form.calibration),
         speed=_speed(form),
-        anchors=tuple(_own_runs(each, form, base_dir) for each in form.anchors),
+        anchors=_anchors(form, base_dir),
         as_of=form.as_of,
         group_by=form.group_by,
         catalog_overlays=tuple(str(base_dir / path) for path in form.catalog),
@@ -81,6 +82,20 @@ def _hosted_api(form: ScenarioForm) -> Api | None:
     from recommender.speed.cost import Api
 
     return Api(form.hosted_api.usd_per_million_input, form.hosted_api.usd_per_million_output)
+
+
+def _anchors(form: ScenarioForm, base_dir: Path) -> tuple[OwnRuns, ...]:
+    """The runs of every result file. Raises InputError with what is wrong with any of them."""
+    found: list[OwnRuns] = []
+    faults: list[Fault] = []
+    for each in form.anchors:
+        try:
+            found.append(_own_runs(each, form, base_dir))
+        except InputError as error:
+            faults += error.faults
+    if faults:
+        raise InputError(faults)
+    return tuple(found)
 
 
 def _own_runs(form: AnchorForm, scenario: ScenarioForm, base_dir: Path) -> OwnRuns:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from recommender.search.problem import Integers, Problem
@@ -19,7 +21,7 @@ def reachable(problem: Problem, tier: int, plans: int) -> Integers:
     usable = [s for s in range(len(problem.rank)) if problem.tier[s] <= tier]
     capacity = problem.capacity[:, usable]
     alone = _alone(problem.demand, capacity, np.array(problem.minimum, dtype=np.int64))
-    most: Integers = np.where(alone < FAR, alone, 0).max(axis=1, initial=0)
+    most: Integers = _within(problem, np.where(alone < FAR, alone, 0).max(axis=1, initial=0))
     if not problem.priced:
         return most
     prices = np.array(problem.prices, dtype=np.int64)
@@ -30,6 +32,14 @@ def reachable(problem: Problem, tier: int, plans: int) -> Integers:
     affordable = np.where(prices > 0, ceiling // np.maximum(prices, 1), most)
     pruned: Integers = np.where(floor <= ceiling, np.minimum(most, affordable), 0)
     return pruned
+
+
+def _within(problem: Problem, most: Integers) -> Integers:
+    """No more of each column than every limit lets through by itself."""
+    for limit in problem.limits:
+        weights = np.array(limit.weights, dtype=np.int64)
+        most = np.where(weights > 0, np.minimum(most, limit.bound // np.maximum(weights, 1)), most)
+    return most
 
 
 def _alone(demand: int, capacity: Integers, minimum: Integers) -> Integers:
@@ -79,3 +89,16 @@ def _floor(problem: Problem, capacity: Integers, prices: Integers) -> Integers:
         cost = np.where(capacity[inside] > 0, cost, np.inf).min(axis=1)
         floor[inside] = np.minimum(floor[inside], cost)
     return np.floor(np.minimum(floor, float(FAR)) * (1 - 1e-12)).astype(np.int64)
+
+
+def least_cost(problem: Problem, columns: Sequence[int]) -> int:
+    """What any purchase of these columns alone costs at least; 0 where cost does not come first."""
+    if not problem.priced or len(set(problem.tier)) > 1:
+        return 0
+    prices = np.array(problem.prices, dtype=np.int64)[list(columns)]
+    most = problem.capacity[list(columns)].max(axis=1, initial=0)
+    serving = most > 0
+    if not serving.any():
+        return int(FAR)
+    each = float((prices[serving] / most[serving]).min()) * problem.demand * (1 - 1e-12)
+    return max(int(prices[serving].min()), int(each))

@@ -11,12 +11,15 @@ from recommender.catalog.catalog import Catalog
 from recommender.scenario import Workload
 from recommender.search.load import Load
 from recommender.search.plan import ByHour, Level, Plan, Scaled
+from recommender.units import ceil_div
 
 ELASTIC = ("on_demand", "spot")
 """Markets that end with the hour; what is reserved or owned is paid for in all of them."""
 STATED = "as stated"
 LOGGED = "the log's own arrivals"
 _EXACT = 1e-9
+MOST_CHOICES = 1000
+"""Numbers of one kind's instances that are tried beside another kind: thousands are scaled to about a thousandth."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +40,25 @@ class _Kind:
     @property
     def choices(self) -> Iterable[int]:
         """How many of them may be held."""
-        return (0, *range(self.least, self.count + 1)) if self.elastic else (self.count,)
+        return (0, *self._some) if self.elastic else self._some
+
+    @property
+    def looked_at(self) -> Iterable[int]:
+        """Those that are tried: of thousands every so many one, and all of them."""
+        each = ceil_div(len(self._some), MOST_CHOICES)
+        return (*((0,) if self.elastic else ()), *self._some[:-1:each], self.count)
+
+    @property
+    def _some(self) -> range:
+        """How many of them may be held, besides none."""
+        return range(self.least if self.elastic else self.count, self.count + 1)
+
+    def carrying(self, units: int) -> int | None:
+        """The fewest that carry so many units; None where all of them do not."""
+        if units <= 0 and self.elastic:
+            return 0
+        enough = max(ceil_div(units * self.count, self.carried), self._some[0]) if self.carried else self.count
+        return enough if enough <= self.count and self.carries(enough) >= units else None
 
 
 def by_hour(work: Workload, load: Load, plans: Sequence[Plan], catalog: Catalog) -> ByHour | None:
@@ -93,9 +114,9 @@ def _fewest(kinds: Sequence[_Kind], units: int) -> tuple[int, ...]:
     """Instances of each kind that carry so many units at the least cost, of equal ones the fewest; at most all."""
     last = max(range(len(kinds)), key=lambda place: kinds[place].count)
     best: tuple[int, int, tuple[int, ...]] | None = None
-    for others in product(*(kind.choices if place != last else (0,) for place, kind in enumerate(kinds))):
+    for others in product(*(kind.looked_at if place != last else (0,) for place, kind in enumerate(kinds))):
         left = units - sum(kind.carries(count) for kind, count in zip(kinds, others, strict=True))
-        enough = next((count for count in kinds[last].choices if kinds[last].carries(count) >= left), None)
+        enough = kinds[last].carrying(left)
         if enough is None:
             continue
         counts = (*others[:last], enough, *others[last + 1 :])

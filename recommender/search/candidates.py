@@ -147,7 +147,7 @@ class Candidates:
             for row in rows:
                 at = row.layout.gpus, row.terms
                 held[at] = max(held[at], min(row.sequences, self.evaluation.enough))
-            if not self.uniform:
+            if not self.uniform and self.terms:
                 held = np.stack([held[:, self._milder(t)].max(axis=1) for t in range(len(self.terms))], axis=1)
             self._held[gpu] = held
         return self._held[gpu]

@@ -14,7 +14,7 @@ from recommender.errors import InternalError
 from recommender.memory.capacity import UNBOUNDED
 from recommender.scenario import Scenario, Workload
 from recommender.search.problem import Integers
-from recommender.units import plural, show_figures
+from recommender.units import plural, show_figures, show_number
 from recommender.workload.poisson import poisson_mean, poisson_quantile
 from recommender.workload.rate import PeakFactor, Rate, peak_factor_of
 from recommender.workload.service import Service
@@ -233,11 +233,11 @@ class Arriving:
 
     def less(self, units: int) -> str:
         """What is asked, and what so many units are: `5.5 -> 2.1 requests a second`."""
-        return f"{self.rate.per_s:g} -> {show_figures(self._mean_of(units))} requests a second"
+        return f"{show_number(self.rate.per_s)} -> {show_figures(self._mean_of(units))} requests a second"
 
     def reduced(self, units: int) -> str:
         """The change of the scenario that asks for no more than so many units."""
-        return f"workload.rate_per_s: {self.rate.per_s:g} -> {self._mean_of(units):.6g}"
+        return f"workload.rate_per_s: {show_number(self.rate.per_s)} -> {show_number(self._mean_of(units), 6)}"
 
     def asking(self, workload: Workload, units: int) -> Workload:
         """The workload that asks for so many units."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from datetime import date
 from decimal import Decimal
@@ -15,6 +15,7 @@ from recommender.errors import InternalError
 from recommender.memory.capacity import UNBOUNDED
 from recommender.scenario import Scenario, Search, Sla
 from recommender.search.asked import Asked, look_up
+from recommender.search.bounds import least_cost
 from recommender.search.by_hour import by_hour
 from recommender.search.columns import Column
 from recommender.search.enumeration import covering_optimum
@@ -110,8 +111,7 @@ def _solve(asked: Asked, problem: Problem) -> Solution:
     for index, column in enumerate(asked.columns):
         for value in column.offers if by == "region" else (getattr(column, by),):
             kinds[value].append(index)
-    solutions = [solve(problem, 1)]
-    solutions += [solve(replace(problem, groups=_within(problem, members)), 1) for members in kinds.values()]
+    solutions = [solve(problem, 1), *_best_of_each(problem, kinds.values(), plans)]
     found = sorted(
         {bought for solution in solutions for bought in solution.purchases}, key=lambda each: order(problem, each)
     )[:plans]
@@ -121,6 +121,18 @@ def _solve(asked: Asked, problem: Problem) -> Solution:
     status = "optimal" if proven else "feasible"
     spent = sum(solution.deterministic_time for solution in solutions)
     return Solution(status, tuple(found), len(found) if proven else 0, solutions[0].bound, spent)
+
+
+def _best_of_each(problem: Problem, kinds: Iterable[Sequence[int]], plans: int) -> Iterator[Solution]:
+    """The best purchase of each kind of column; none of those that are surely dearer than so many of the others'."""
+    bounded = sorted(((least_cost(problem, members), members) for members in kinds), key=lambda each: each[0])
+    costs: list[int] = []
+    for least, members in bounded:
+        if len(costs) >= plans and least > sorted(costs)[plans - 1]:
+            return
+        solution = solve(replace(problem, groups=_within(problem, members)), 1)
+        costs += [bought.cost for bought in solution.purchases]
+        yield solution
 
 
 def _within(problem: Problem, members: Sequence[int]) -> tuple[tuple[int, ...], ...]:

@@ -16,7 +16,7 @@ from recommender.search.asked import Asked
 from recommender.search.load import Arriving
 from recommender.search.plan import Plan, Replayed, ReplicaGroup, Watermarked
 from recommender.search.plan_speed import Pace
-from recommender.units import ceil_div
+from recommender.units import ceil_div, show_figures, show_seconds
 from recommender.workload.files import cell_file
 from recommender.workload.holding import Holding, Kept
 from recommender.workload.readers import SUFFIXES, suffix_of
@@ -73,7 +73,7 @@ def _rejected(scenario: Scenario, result: Replay) -> Iterable[str]:
         seconds, promised = result.ttft.at(percentile), float(scenario.sla.ttft_ms) / 1000
         if seconds > promised:
             where = "on average" if percentile is None else f"at the {percentile:g} % quantile"
-            yield f"the first token takes {seconds:.3g} s {where}, more than {promised:.3g}"
+            yield f"the first token takes {show_seconds(seconds)} s {where}, more than {show_seconds(promised)}"
 
 
 def _steps(asked: Asked, group: ReplicaGroup) -> tuple[StepTime, str]:
@@ -207,8 +207,8 @@ def _arriving(
         seed=DEFAULT_SEED,
         progress=progress,
     )
-    how = f"the log's arrivals, their busiest minute at {rate:.4g} a second" if logged else None
-    how = how or f"random arrivals at {rate:.4g} a second"
+    how = f"the log's arrivals, their busiest minute at {show_figures(rate)} a second" if logged else None
+    how = how or f"random arrivals at {show_figures(rate)} a second"
     return f"{how}, at most {result.peak_waiting:,} waiting", result
 
 

@@ -21,6 +21,8 @@ SEED = 20260901
 DETERMINISTIC_LIMIT = 4.0  # CP-SAT's own units, over all rounds; the same on every machine
 ORDER_LIMIT = 0.02
 """For the order among purchases of one cost; beyond it (thousands of like instances) the first found stands."""
+LARGEST = 2**62
+"""What sums in CP-SAT must stay below."""
 MOST_TIES = 16
 """Purchases alike in all but their name that are gathered to name the first of them; of more, any are listed."""
 
@@ -186,6 +188,8 @@ class _Search:
         rungs = sum(ranks.index(problem.rank[s]) * self.shown[s] for s in self.settings)
         gpu_weight = served + 1
         rung_weight = gpu_weight * (1 + sum(problem.gpus[c] * most[c] for c in self.columns))
+        if rung_weight * (1 + len(ranks)) > LARGEST:  # of millions of instances the last requests play no part
+            gpu_weight, rung_weight, held = 1, rung_weight // gpu_weight, self.model.new_constant(0)
         self.cost = sum(problem.prices[c] * self.count[c] for c in self.columns)
         self.rest = rungs * rung_weight + gpus * gpu_weight - held
 

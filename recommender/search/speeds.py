@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 
@@ -110,18 +111,24 @@ def anchors_of(scenario: Scenario, catalog: Catalog) -> tuple[tuple[Anchor, ...]
     anchors: list[Anchor] = []
     warnings: list[str] = []
     faults: list[Fault] = []
-    for own in scenario.anchors:
+    files = [Path(own.file).resolve() for own in scenario.anchors]
+    for place, own in enumerate(scenario.anchors):
+        if files[place] in files[:place]:
+            faults.append(Fault("is given twice: a run counts once", own.file, key=f"anchors[{place}].file"))
         try:
             anchor, found = anchor_of(own.runs, own.setup, catalog, own.file)
         except InputError as error:
-            faults += error.faults
+            faults += [_placed(fault, f"anchors[{place}]") for fault in error.faults]
             continue
         anchors.append(anchor)
         warnings += found
     if faults:
-        raise InputError([_placed(fault) for fault in faults])
+        raise InputError(faults)
     return tuple(anchors), tuple(warnings)
 
 
-def _placed(fault: Fault) -> Fault:
-    return fault if fault.key else replace(fault, key="anchors")
+def _placed(fault: Fault, anchor: str) -> Fault:
+    """A fault of the result file as it is; one of the set-up under the scenario's key."""
+    if fault.file is not None:
+        return fault
+    return replace(fault, key=f"{anchor}.{fault.key}" if fault.key not in (None, "anchors") else anchor)

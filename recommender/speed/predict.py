@@ -78,6 +78,11 @@ class Prepared:
         beyond = running > self.measured_at_once * ROUNDING
         return np.where(beyond, np.maximum(self.evidence, Evidence.KNOWN_GPU), self.evidence)
 
+    def covered(self, concurrency: Float) -> Float:
+        """So many requests in flight, or the most at which the class of evidence is that of fewer."""
+        most: Float = np.minimum(concurrency, self.measured_at_once * ROUNDING * self.rows.replicas)
+        return most
+
     def ratio(self, metric: str, level: float, concurrency: Float) -> Float:
         """Measured over predicted that a share `level` of such predictions stayed below."""
         return self.bands.ratio(self.evidence_at(concurrency), metric, level)

@@ -45,9 +45,19 @@ class PredictedService:
 
 
 def rates_per_s(prepared: Prepared, in_flight: Float, confidence: float) -> Float:
-    """Requests a second that one engine of each row answers with so many in flight, on the pessimistic side."""
-    ranks = prepared.rows.dp.astype(np.float64)
-    at = in_flight * ranks
+    """Requests a second that one engine of each row answers with at most so many in flight, on the pessimistic side.
+
+    Past the most that was measured that side falls in one step; an engine need not run so many, so what it answered
+    before the step is not lost, and the rate never falls as more are let in.
+    """
+    at = in_flight * prepared.rows.dp
+    rates: Float = np.maximum(
+        _rates_at(prepared, at, confidence), _rates_at(prepared, prepared.covered(at), confidence)
+    )
+    return rates
+
+
+def _rates_at(prepared: Prepared, at: Float, confidence: float) -> Float:
     surely = prepared.worst_ratio("output_tokens_per_s", 1 - confidence, at)
-    rates: Float = prepared.steady(at).output_tokens_per_s * surely / prepared.rows.output_tokens / ranks
+    rates: Float = prepared.steady(at).output_tokens_per_s * surely / prepared.rows.output_tokens / prepared.rows.dp
     return rates

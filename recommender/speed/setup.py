@@ -69,6 +69,9 @@ def look_up(setup: Setup, catalog: Catalog) -> Found:
     if model.heads % setup.tp:
         what = f"{model.heads} attention heads of {model.id} cannot be split over {setup.tp} GPUs"
         raise InputError(Fault(what, key="tp", expected=f"a divisor of {model.heads}"))
+    if setup.pp > model.layers:
+        what = f"{model.id} has {model.layers} layers, not enough for {setup.pp} pipeline stages"
+        raise InputError(Fault(what, key="pp", expected=f"at most {model.layers}"))
     weights = setup.weights or (checkpoint.weights if checkpoint is not None else model.native)
     if checkpoint is not None and checkpoint.weights == weights:
         stored = stored_as(model, weights, checkpoint)

@@ -65,7 +65,7 @@ def inflight_of(
         beside = sum_of(lengths, limit, block_size, risk, shared_prefix).quantile(concurrency)
         need = min(need, shared_prefix.blocks(block_size) + beside)
     served = served_share(lengths, limit)
-    refused = 1.0 - prompt_share(lengths, limit - (lengths.asked_tokens or 1))
+    refused = max(0.0, 1.0 - prompt_share(lengths, limit - (lengths.asked_tokens or 1)))
     return InFlight(
         concurrency=concurrency,
         epsilon=risk,

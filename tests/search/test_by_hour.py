@@ -246,3 +246,11 @@ def test_a_plan_of_unequal_replicas_is_scaled_too() -> None:
         assert costs == sorted(costs, reverse=True)
         assert scaled.micro_usd <= scaled.always_on_micro_usd
     assert answer.by_hour.cheapest.micro_usd == min(each.micro_usd for each in answer.by_hour.plans)
+
+
+def test_thousands_of_instances_are_scaled_at_once() -> None:
+    """5,000 requests a second of a million seconds each took a minute and 4 GB, one count after the other."""
+    alone = _Kind(count=10**8, micro_usd_per_hour=3, carried=7 * 10**8, replicas=10**8, least=1, elastic=True)
+    assert _fewest([alone], 10**8 + 1) == (14_285_715,)
+    dearer = replace(alone, count=10**7, micro_usd_per_hour=30, carried=7 * 10**7)
+    assert _fewest([alone, dearer], 10**8) == (14_285_715, 0)

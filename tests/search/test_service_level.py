@@ -223,6 +223,30 @@ def test_a_benchmark_that_contradicts_itself_is_refused(tmp_path: Path) -> None:
         recommend(load_scenario(tmp_path / "scenario.yaml"))
 
 
+@pytest.mark.parametrize(
+    ("anchors", "said"),
+    [
+        (
+            "{file: run.json, gpu: H100-SXM, tp: 4}, {file: ./run.json, gpu: H200-SXM, tp: 4}",
+            r"anchors\[1\].file: is given",
+        ),
+        ("{file: run.json, gpu: H100-SXM, tp: 3}", r"anchors\[0\].tp: 64 attention heads"),
+        ("{file: run.json, gpu: H100-SXM, tp: 4, pp: 81}", r"anchors\[0\].pp: .* 80 layers, not enough for 81"),
+        ("{file: run.json, gpu: H100-SXM, tp: 4, weights: mxfp4}", r"anchors\[0\].weights: no mxfp4"),
+        ("{file: run.json, gpu: L4}", r"anchors\[0\]: .* does not fit 1 x L4"),
+        ("{file: a.json, gpu: L4}, {file: b.json, gpu: L4}", r"a.json: cannot be read(.|\n)*b.json: cannot be read"),
+    ],
+)
+def test_a_benchmark_whose_set_up_cannot_be_is_named(anchors: str, said: str, tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text(json.dumps(RUN))
+    (tmp_path / "scenario.yaml").write_text(
+        "model: llama-3.1-70b\nworkload: {concurrency: 32, lengths: {fixed: {input: 1024, output: 256}}}\n"
+        f"anchors: [{anchors}]\n"
+    )
+    with pytest.raises(InputError, match=said):
+        recommend(load_scenario(tmp_path / "scenario.yaml"))
+
+
 def test_a_million_tokens_cost_the_plan_over_what_it_answers() -> None:
     """Dollars an hour over tokens an hour; against an API the same traffic at its prices."""
     api = Api(Decimal("0.5"), Decimal("1.5"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -98,3 +99,24 @@ def test_a_large_demand_is_still_proven() -> None:
     got = solve(problem, plans=3)
     assert got.status == "optimal"
     assert got.purchases[0].cost == got.bound == covering_optimum(problem)
+
+
+def test_prices_beyond_any_sum_are_added_up() -> None:
+    """A billion dollars an hour for each of 125 own machines, of which a demand alone would take a million."""
+    capacity = np.array([[1], [1]], dtype=np.int64)
+    owned = Limit("stock", "125 machines", (1, 0), 125)
+    problem = Problem(
+        120, ("a", "b"), (10**15, 10**15 + 1), (1, 1), (1, 1), capacity, (0,), (0,), ((0, 1),), limits=(owned,)
+    )
+    assert solve(problem, plans=1).bound == 120 * 10**15
+    few = replace(problem, demand=10**7, limits=(owned, Limit("stock", "3 machines", (0, 1), 3)))
+    assert solve(few, plans=1).status == "infeasible"
+
+
+def test_millions_of_unpriced_cards_are_ordered() -> None:
+    capacity = np.array([[10**6, 2 * 10**6]] * 2, dtype=np.int64)
+    limits = tuple(Limit("stock", "own", tuple(int(c == own) for c in range(2)), 10**7) for own in range(2))
+    problem = Problem(10**13, ("a", "b"), (0, 0), (8, 4), (1, 1), capacity, (0, 1), (0, 0), ((0, 1),), limits)
+    found = solve(problem, plans=1)
+    assert found.status == "optimal"
+    assert (found.purchases[0].setting, found.purchases[0].gpus) == (0, 4 * 10**7)
