@@ -78,7 +78,7 @@ def inflight_of(
         skew=law.skew,
         served_share=served,
         truncated_share=max(0.0, 1.0 - served - refused),
-        refused_share=min(refused, 1.0 - served),
+        refused_share=max(0.0, min(refused, 1.0 - served)),
     )
 
 
