@@ -49,7 +49,7 @@ def _simple(schema: dict[str, Any]) -> str:
     if "enum" in schema:
         return ", ".join(f"`{word}`" for word in schema["enum"])
     if "minimum" in schema:
-        return f"{schema['minimum']:,.0f} to {schema['maximum']:,.0f}"
+        return f"{_plain(schema['minimum'])} to {_plain(schema['maximum'])}"
     if "exclusiveMinimum" in schema:
         return f"above {schema['exclusiveMinimum']:g} to {_plain(schema['maximum'])}"
     return {"boolean": "`true`, `false`"}.get(str(schema["type"]), schema.get("format", "text"))
