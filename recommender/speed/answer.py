@@ -204,15 +204,13 @@ def _prompt_share(prepared: Prepared, output_tokens_per_s: float, load: Load, se
 
 
 def _room(setup: Setup, found: Found, load: Load, estimate: float) -> tuple[float, tuple[str, ...]]:
-    """Requests one replica runs at once: what vLLM's cache holds, else an estimate from free memory."""
-    if setup.engine != "vllm":
-        return estimate, (f"cache room of {setup.engine} is estimated",)
+    """Requests one replica runs at once: what the engine's cache holds, else an estimate from free memory."""
     try:
         fit = fit_replica(_replica(setup, found, load))
     except InputError as error:
         return estimate, (f"cache room is estimated: {error}",)
     if not fit.starts:
-        return estimate, (f"vLLM would not start so: {fit.refusal}",)
+        return estimate, (f"{setup.engine} would not start so: {fit.refusal}",)
     held = fit.kv_cache_tokens * found.dp / (load.prompt_tokens + _IN_FLIGHT * load.output_tokens)
     return max(float(int(held)), 1.0), ()
 
@@ -229,6 +227,7 @@ def _replica(setup: Setup, found: Found, load: Load) -> Replica:
         dp=found.dp,
         ep=setup.ep,
         max_model_len=int(load.prompt_tokens + load.output_tokens),
+        engine=setup.engine,
         engine_version=setup.engine_version,
     )
 
