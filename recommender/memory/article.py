@@ -39,20 +39,11 @@ def fit_article(replica: Replica) -> Fit:
     if length > longest:
         why, estimated = too_long(constants, length, longest), None
     return Fit(
-        model=replica.model.id,
-        gpu=replica.gpu.name,
-        tp=replica.tp,
-        pp=replica.pp,
-        dp=replica.dp,
-        ep=replica.ep,
-        weights=replica.weights,
-        checkpoint=replica.checkpoint.id if replica.checkpoint else None,
-        kv_dtype=replica.kv_dtype,
+        **replica.named,
         max_model_len=length,
         max_num_seqs=limits.max_num_seqs,
         max_num_batched_tokens=limits.max_num_batched_tokens,
         gpu_memory_utilization=float(utilization),
-        engine=replica.engine,
         engine_version=constants.version,
         memory_model="article",
         memory_bytes=replica.gpu.memory_bytes_marketing,

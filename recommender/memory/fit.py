@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypedDict
 
 from recommender.catalog.gpus import Gpu
 from recommender.catalog.models import Checkpoint, Model
@@ -44,6 +44,37 @@ class Replica:
     def gpus(self) -> int:
         """GPUs of the whole process group."""
         return self.tp * self.pp * self.dp
+
+    @property
+    def named(self) -> Named:
+        """What an answer repeats of the question, by the names of `Fit`."""
+        return Named(
+            model=self.model.id,
+            gpu=self.gpu.name,
+            tp=self.tp,
+            pp=self.pp,
+            dp=self.dp,
+            ep=self.ep,
+            weights=self.weights,
+            checkpoint=self.checkpoint.id if self.checkpoint else None,
+            kv_dtype=self.kv_dtype,
+            engine=self.engine,
+        )
+
+
+class Named(TypedDict):
+    """The fields of a `Fit` that say which replica it is."""
+
+    model: str
+    gpu: str
+    tp: int
+    pp: int
+    dp: int
+    ep: int
+    weights: str
+    checkpoint: str | None
+    kv_dtype: str
+    engine: str
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,20 +62,11 @@ def fit_pool(replica: Replica) -> Fit:
     expected = max(0, budget.available_bytes - less), max(0, budget.available_bytes + more)
     whole = pool.request_blocks(start.max_model_len, 0)
     return Fit(
-        model=replica.model.id,
-        gpu=replica.gpu.name,
-        tp=replica.tp,
-        pp=replica.pp,
-        dp=replica.dp,
-        ep=replica.ep,
-        weights=replica.weights,
-        checkpoint=replica.checkpoint.id if replica.checkpoint else None,
-        kv_dtype=replica.kv_dtype,
+        **replica.named,
         max_model_len=start.max_model_len,
         max_num_seqs=start.requests,
         max_num_batched_tokens=start.tokens,
         gpu_memory_utilization=start.share,
-        engine=replica.engine,
         engine_version=start.constants.version,
         memory_model=replica.engine,
         memory_bytes=budget.memory_bytes,

@@ -50,20 +50,11 @@ def _fit(start: Start, budget: Budget | None, size: KvSize | None, why: str | No
     weights_bytes = budget.stage.weights_bytes if budget else 0
     per_token = pool.kv_bytes_per_token if pool else 0
     return Fit(
-        model=replica.model.id,
-        gpu=replica.gpu.name,
-        tp=replica.tp,
-        pp=replica.pp,
-        dp=replica.dp,
-        ep=replica.ep,
-        weights=replica.weights,
-        checkpoint=replica.checkpoint.id if replica.checkpoint else None,
-        kv_dtype=replica.kv_dtype,
+        **replica.named,
         max_model_len=limits.max_model_len,
         max_num_seqs=limits.max_num_seqs,
         max_num_batched_tokens=limits.max_num_batched_tokens,
         gpu_memory_utilization=start.utilization,
-        engine=replica.engine,
         engine_version=start.constants.version,
         memory_model="vllm",
         memory_bytes=start.memory_bytes,
