@@ -190,6 +190,7 @@ as_of: 2026-13-01
     ("extra", "key", "instead"),
     [
         ("sla: {queueing: 0.1}", "sla.queueing", "workload.concurrency"),
+        ("lora: {max_loras: 4}", "lora", "adapter merged"),  # users.md 52: reserve them or refuse
         ("search: {dp: 2}", "search.dp", "data-parallel attention"),
     ],
 )

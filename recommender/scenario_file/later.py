@@ -8,7 +8,10 @@ from recommender.scenario_file.document import Document, Trail
 _CONCURRENCY = "workload.concurrency, the requests at once"
 _SPREAD = "nothing: data-parallel attention and spread experts are always tried for mixtures of experts"
 
+_MERGED = "a checkpoint with the adapter merged: adapters of their own take memory before the cache, not counted yet"
+
 LATER_KEYS = {
+    "lora": _MERGED,
     "workloads": "`workload`, one model a scenario",
     "sla.queueing": _CONCURRENCY,
     "search.dp": _SPREAD,
