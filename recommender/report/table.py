@@ -168,17 +168,18 @@ def _first_plan(answer: Recommendation) -> list[str]:
         return []
     plan = answer.plans[0]
     most = answer.sizing.looked_at if answer.sizing else None
-    lines = [line for group in plan.replicas for line in [*_replica(group, plan, most), ""]]
+    verb = "keep the limits" if answer.speed_limited else "fit"
+    lines = [line for group in plan.replicas for line in [*_replica(group, plan, most, verb), ""]]
     return [*lines, *_bullets("Before you rely on it", [*_steps(plan), *plan.warnings])]
 
 
-def _replica(group: ReplicaGroup, plan: Plan, most: int | None) -> list[str]:
+def _replica(group: ReplicaGroup, plan: Plan, most: int | None, verb: str) -> list[str]:
     purchase = plan.offers[group.offer_index]
     each = " each" if group.count > 1 else ""
     rate = "" if group.rate_per_s is None else f"{show_figures(group.rate_per_s)} requests a second{each}, at most "
     each = "" if rate else each
     at_once = f"{plural(group.concurrency, 'request')} at once{each}"
-    per = f"{rate}{at_once} ({_room(group, most)}); one more waits in the queue"
+    per = f"{rate}{at_once} ({_room(group, most, verb)}); one more waits in the queue"
     title = f"Rank 1, {plural(group.count, 'replica')} of {spread(group)} on {bought(purchase)}: {per}."
     longest = group.longest_max_model_len
     room = f" The longest max-model-len that still fits: {longest:,}." if longest else ""
@@ -192,12 +193,13 @@ def _replica(group: ReplicaGroup, plan: Plan, most: int | None) -> list[str]:
     ]
 
 
-def _room(group: ReplicaGroup, most: int | None) -> str:
+def _room(group: ReplicaGroup, most: int | None, verb: str) -> str:
     """How many would fit, and how many at the low end of what the reserve may leave; `most` is where looking ended."""
     sure = f", {group.capacity:,} at the low end" if group.capacity < group.expected_capacity else ""
     ended = most is not None and group.expected_capacity >= most * group.dp
-    fit = "fits" if group.expected_capacity == 1 else "fit"
-    return f"{'at least' if ended else 'up to'} {group.expected_capacity:,} {fit}{sure}"
+    one = verb.replace("keep", "keeps").replace("fit", "fits")
+    does = one if group.expected_capacity == 1 else verb
+    return f"{'at least' if ended else 'up to'} {group.expected_capacity:,} {does}{sure}"
 
 
 def _need(group: ReplicaGroup) -> str:

@@ -315,6 +315,7 @@ class Recommendation:
     warnings: tuple[str, ...]
     as_of: date | None
     rank: str = "cost"  # cost | quality_first: what the order of the plans means
+    speed_limited: bool = False  # whether what a replica is given also keeps limits on speed
     sizing: Sizing | None = None  # None where lengths are one fixed total
     replays: tuple[Replayed, ...] = ()
     by_hour: ByHour | None = None  # None where no profile is known, or nothing is priced

@@ -68,6 +68,7 @@ def recommend(scenario: Scenario, catalog: Catalog, progress: Progress | None = 
         warnings=(*_warnings(asked), *unused_anchors(asked.anchors, plans)),
         as_of=asked.scenario.as_of,
         rank=scenario.rank,
+        speed_limited=scenario.sla.timed,
         sizing=sizing_of(asked, plans),
         replays=replays_of(asked, plans, progress),
         by_hour=by_hour(scenario.workload, asked.load, plans, catalog),

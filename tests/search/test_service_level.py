@@ -17,6 +17,7 @@ from recommender import load_scenario, recommend
 from recommender.answer import budget
 from recommender.check_speed import prepared_alone
 from recommender.errors import InputError
+from recommender.report.table import answer_page
 from recommender.scenario import Limits, OwnCards, Scenario, Search, Sla, Workload
 from recommender.scenario_file.load import load
 from recommender.search.plan import Plan
@@ -276,3 +277,9 @@ def test_at_a_rate_tokens_cost_by_its_average_not_its_peak() -> None:
     an_hour = 2.0 * 3600 * (1024 + 256) / 1e6
     dollars = (plan.micro_usd_per_hour or 0) / 1e6
     assert float(plan.speed.cost.blended) == pytest.approx(dollars / an_hour, rel=1e-3)
+
+
+def test_the_page_says_whether_memory_or_a_limit_ends_what_a_replica_is_given() -> None:
+    free, limited = replace(asking(), speed="ignore"), asking(tpot_ms=30)
+    assert " fit" in answer_page(recommend(free, CATALOG)).split("Rank 1, ")[1][:300]
+    assert " keep the limits" in " ".join(answer_page(recommend(limited, CATALOG)).split("Rank 1, ")[1][:300].split())
