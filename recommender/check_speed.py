@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from decimal import Decimal
 
 from recommender.catalog.catalog import Catalog
 from recommender.memory.weights import weight_choices
@@ -38,8 +39,8 @@ def speed_faults(plan: Plan, scenario: Scenario, catalog: Catalog, anchors: Sequ
     return wrong + _too_few(total, scenario)
 
 
-def _over(what: str, seen: float, limit: object) -> Iterable[str]:
-    if limit is not None and seen > float(str(limit)) * (1 + ROUNDING):
+def _over(what: str, seen: float, limit: Decimal | None) -> Iterable[str]:
+    if limit is not None and seen > float(limit) * (1 + ROUNDING):
         yield f"{seen:.4g} {what}, more than {limit}"
 
 

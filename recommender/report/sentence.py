@@ -91,6 +91,9 @@ def _kind(left: LeftOut) -> str:
 def _no_plan(answer: Recommendation) -> str:
     if answer.status == "unknown":
         return "No set-up was found before the limit of the search, and none was ruled out."
-    change = next((refusal.change for refusal in answer.refusals if refusal.change), None)
+    change = next((refusal for refusal in answer.refusals if refusal.change), None)
     found = "No set-up in this search serves that"
-    return f"{found}; the nearest change that would do: {change}." if change else f"{found}; the reasons follow."
+    if change is None:
+        return f"{found}; the reasons follow."
+    what = "more requests at once would do" if change.limit == "concurrency" else "the nearest change that would do"
+    return f"{found}; {what}: {change.change}."

@@ -11,6 +11,7 @@ from recommender.errors import Fault, nearest, show
 from recommender.scenario_file.document import Document, Trail
 from recommender.scenario_file.forms import Form, ScenarioForm
 from recommender.scenario_file.later import later_key_fault
+from recommender.scenario_file.meant import chosen_instead, meant_key, meant_lengths
 
 _SHAPES = {
     "model_type": "a mapping",
@@ -47,10 +48,15 @@ def _fault(document: Document, trail: Trail, found: Any) -> Fault:
         return document.fault(trail, "is missing", expected=_description(trail))
     if kind == "value":
         return document.fault(trail, context["what"], context["expected"], context["suggestion"])
-    return document.fault(trail, f"{show(found['input'])} is not valid", expected=_SHAPES.get(kind, found["msg"]))
+    suggestion = meant_lengths(found["input"]) if trail[-1:] == ("lengths",) else None
+    return document.fault(trail, f"{show(found['input'])} is not valid", _SHAPES.get(kind, found["msg"]), suggestion)
 
 
 def _unknown_key(document: Document, trail: Trail) -> Fault:
+    if instead := chosen_instead(trail):
+        return document.fault(trail, "is not a key of a scenario", instead)
+    if meant := meant_key(trail):
+        return document.fault(trail, "is not a known key", suggestion=meant)
     key, siblings = str(trail[-1]), list(_form_at(trail[:-1]).model_fields)
     near = nearest(key, siblings)
     elsewhere = [path for path in scenario_keys() if path.rsplit(".", 1)[-1] == key]

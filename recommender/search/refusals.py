@@ -11,7 +11,7 @@ from recommender.search.candidates import Candidates, Row
 from recommender.search.load import Load
 from recommender.search.plan import Refusal
 from recommender.search.problem import Limit, Problem
-from recommender.search.slower import eased, too_slow
+from recommender.search.slower import eased, more_at_once, too_slow
 from recommender.search.solver import solve
 from recommender.units import HOURS_PER_MONTH, ceil_decimal, show_usd, usd
 
@@ -45,7 +45,7 @@ def _words(row: Row, candidates: Candidates) -> str:
 def changes(
     scenario: Scenario, problem: Problem, build: Callable[[Scenario], Problem], largest: Callable[[], int], load: Load
 ) -> Iterator[Refusal]:
-    """Single changes that make an infeasible scenario feasible, in the ladder's order, then SLA, quota and budget.
+    """Single changes that make an infeasible scenario feasible, in the ladder's order, then load, SLA, quota, budget.
 
     `build(scenario)` gives the problem of a changed scenario; `largest()` the units of load the limits do allow.
     """
@@ -53,6 +53,7 @@ def changes(
         yield from _rung(scenario, rung, build)
     if scenario.search.tp is not None:
         yield from _lifted("search.tp", replace(scenario.search, tp=None), scenario, build)
+    yield from more_at_once(scenario, lambda changed: _least_cost(build(changed)))
     yield from eased(scenario, lambda changed: _feasible(build(changed)))
     totals = scenario.sla.output_tokens_per_s or scenario.sla.requests_per_s  # which fewer requests reach even less
     most = largest() if problem.limits and not totals else 0
@@ -96,7 +97,12 @@ def _lifted(key: str, search: Search, scenario: Scenario, build: Callable[[Scena
 
 
 def _feasible(problem: Problem) -> bool:
-    return bool(solve(problem, plans=1, cost_only=True).purchases)
+    return _least_cost(problem) is not None
+
+
+def _least_cost(problem: Problem) -> int | None:
+    purchases = solve(problem, plans=1, cost_only=True).purchases
+    return purchases[0].cost if purchases else None
 
 
 def _relaxed(problem: Problem, index: int, limit: Limit) -> Iterator[Refusal]:

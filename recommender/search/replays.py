@@ -22,7 +22,6 @@ from recommender.workload.holding import Holding, Kept
 from recommender.workload.readers import SUFFIXES, suffix_of
 from recommender.workload.replay import (
     DEFAULT_SEED,
-    MOST_PREEMPTIONS_PER_REQUEST,
     REQUESTS_PER_CLIENT,
     Replay,
     replay_arrivals,
@@ -34,6 +33,7 @@ from recommender.workload.traffic import drawn, from_log
 REPLAYED_PLANS = 2  # the best and the runner-up
 FEWEST_REQUESTS = 1_000  # below which a 99 % quantile says little
 MOST_REQUESTS = 100_000
+MOST_PREEMPTIONS_PER_REQUEST = 0.01
 ASSUMED = "assumed, not measured"
 WATERMARK = 0.05
 """Removed nearly all preemptions where vLLM measured it, at the highest throughput (vLLM pull request 44594)."""
@@ -70,9 +70,8 @@ def _rejected(scenario: Scenario, result: Replay) -> Iterable[str]:
         yield f"{found:.3g} preemptions a request, more than {most:g}"
     if scenario.sla.ttft_ms is not None:
         percentile = None if scenario.sla.percentile is None else float(scenario.sla.percentile)
-        seconds, promised = result.ttft.at(percentile), float(scenario.sla.ttft_ms) / 1000
+        (seconds, where), promised = result.ttft.at(percentile), float(scenario.sla.ttft_ms) / 1000
         if seconds > promised:
-            where = "on average" if percentile is None else f"at the {percentile:g} % quantile"
             yield f"the first token takes {show_seconds(seconds)} s {where}, more than {show_seconds(promised)}"
 
 

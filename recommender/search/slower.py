@@ -1,4 +1,4 @@
-"""Where limits on speed leave nothing: what one request by itself would see, and the limits that something keeps."""
+"""Where limits on speed leave nothing: what one request alone would see, and the limits or loads that do."""
 
 from __future__ import annotations
 
@@ -13,12 +13,14 @@ from recommender.search.candidates import Candidates, Row
 from recommender.search.plan import Refusal
 from recommender.speed.candidates import Float
 from recommender.speed.slo import Seen, Target
-from recommender.units import show_figures
+from recommender.units import plural, show_figures
 
 STEP = Decimal("1.01")
 """Between the limits that are tried: a nearest change is near to a per cent."""
 _FARTHEST = 1000  # times the limit: beyond, nobody would call it the same question
 _FIGURES = 3
+_DOUBLINGS = 12
+_MOST = 10**7  # requests at once that a scenario may ask
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,27 @@ def eased(scenario: Scenario, feasible: Callable[[Scenario], bool]) -> Iterator[
         if near is not None:
             change = f"sla.{limit.key}: {asked} -> {near}"
             yield Refusal(None, "speed", f"the limit on speed ({asked:,} {limit.words}) binds", change)
+
+
+def more_at_once(scenario: Scenario, least_cost: Callable[[Scenario], int | None]) -> Iterator[Refusal]:
+    """The requests at once, of the doublings of those asked, that reach a total at the least cost.
+
+    Nothing where none do, and at a rate. More of them ask less of each and share replicas, so costs fall until memory
+    is what binds.
+    """
+    asked, sla = scenario.workload.concurrency, scenario.sla
+    if asked is None or not (sla.output_tokens_per_s or sla.requests_per_s):
+        return
+    best: tuple[int, int] | None = None
+    doublings = (asked * 2**power for power in range(1, _DOUBLINGS + 1))
+    for requests in (each for each in doublings if each <= _MOST):
+        cost = least_cost(replace(scenario, workload=replace(scenario.workload, concurrency=requests)))
+        if best is not None and (cost is None or cost >= best[0]):
+            break
+        best = best if cost is None else (cost, requests)
+    if best is not None:
+        why = f"{plural(asked, 'request')} at once cannot reach the total; about so many do at the least cost"
+        yield Refusal(None, "concurrency", why, f"workload.concurrency: {asked} -> {best[1]}")
 
 
 def _nearest(scenario: Scenario, limit: _Limit, asked: Decimal, feasible: Callable[[Scenario], bool]) -> Decimal | None:

@@ -18,6 +18,7 @@ TraceLookup = Callable[[str], Lengths]
 """The Lengths of a shipped trace by name; raises InputError (with the nearest name) for an unknown one."""
 
 _ASKED = "max_tokens"  # beside the form: what every client sends
+_OF_A_REQUEST = ("input", "output", "prompt", "isl", "osl")  # what a person writes who leaves out the form
 _DEPENDENCE = {"independent": 0.0, "comonotone": 1.0}
 
 
@@ -49,6 +50,8 @@ def _one_of() -> str:
 
 
 def _unknown_form(word: Any, key: str) -> Fault:
+    if word in _OF_A_REQUEST:
+        return Fault("is no form of lengths", key=f"{key}.{word}", suggestion="fixed: {input: 7K, output: 1K}")
     near = nearest(str(word), _FORMS)
     return Fault(
         "unknown form of lengths", key=f"{key}.{word}", expected=_one_of(), suggestion=near[0] if near else None

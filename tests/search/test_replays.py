@@ -235,14 +235,21 @@ def test_a_rate_paced_by_the_model_is_replayed_at_its_pace() -> None:
     assert by_steps.timing == "assumed, not measured"
 
 
-@pytest.mark.parametrize("percentile", [None, Decimal(95)])
-def test_a_first_token_that_comes_too_late_rejects_a_plan(percentile: Decimal | None) -> None:
+@pytest.mark.parametrize(
+    ("percentile", "where"),
+    [
+        (None, "on average"),
+        (Decimal(75), "at the 95 % quantile"),
+        (Decimal(95), "at the 95 % quantile"),
+        (Decimal("99.9"), "at most"),
+    ],
+)
+def test_a_first_token_that_comes_too_late_rejects_a_plan(percentile: Decimal | None, where: str) -> None:
     slow = StepTime(0.5, 0.0, 0.001)
     promised = Sla(ttft_ms=Decimal(100_000), percentile=percentile)
     assert replayed(step_time=slow, step_time_stated=True, sla=promised).accepted
     late = replayed(step_time=slow, step_time_stated=True, sla=replace(promised, ttft_ms=Decimal(900)))
     assert late.accepted is False
-    where = "on average" if percentile is None else "at the 95 % quantile"
     assert late.reason
     assert f"s {where}, more than 0.9" in late.reason
 

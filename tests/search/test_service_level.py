@@ -126,6 +126,18 @@ def test_the_nearest_limit_that_serves_is_named(key: str, asked: int, eases: int
         assert "even for one request alone" in reason
 
 
+def test_a_total_out_of_reach_names_the_requests_at_once_that_reach_it_cheapest() -> None:
+    """Two requests at once cannot answer 5,000 tokens a second on any card; hundreds share a few of them."""
+    answer = recommend(asking(2, output_tokens_per_s=5000), CATALOG)
+    assert answer.status == "infeasible"
+    named = next(refusal for refusal in answer.refusals if refusal.limit == "concurrency")
+    more = int(re.findall(r"workload\.concurrency: 2 -> (\d+)", named.change or "")[0])
+    around = (more // 2, more, more * 2)
+    costs = [cost(recommend(asking(each, output_tokens_per_s=5000), CATALOG)) for each in around]
+    assert costs[1] == min(costs)
+    assert costs[1] < costs[0]
+
+
 def test_within_a_fixed_stock_fewer_requests_keep_the_limit() -> None:
     """Four cards, and more asked than they answer in time (users.md 74): what they do answer, not a refusal alone."""
     cards = (OwnCards("H100-SXM", 4, 4),)
