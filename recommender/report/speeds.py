@@ -64,10 +64,11 @@ def _tokens(answer: Recommendation, speed: PlanSpeed) -> str:
     if cost is None or full is None:
         return ""
     load = "on average" if answer.concurrency is None else "at this load"
+    held = f", ${cents(full.blended)} with the {plural(speed.full_concurrency, 'request')} at once that it holds"
     said = (
         f"A million tokens cost ${cents(cost.blended)} on rank 1 {load} (${cents(cost.input)} of prompts,"
-        f" ${cents(cost.output)} of output, by the time the GPUs spend on each), ${cents(full.blended)} with the"
-        f" {plural(speed.full_concurrency, 'request')} at once that it holds."
+        f" ${cents(cost.output)} of output, by the time the GPUs spend on each)"
+        f"{held if full.blended != cost.blended else ''}."
     )
     if even is None:
         return said

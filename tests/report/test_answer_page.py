@@ -63,3 +63,18 @@ def test_a_single_answer_has_no_heading() -> None:
 def test_pages_carry_no_colour_codes_and_only_plain_characters() -> None:
     assert answer_page(ANSWER).isascii()
     assert "\x1b" not in answer_page(ANSWER)
+
+
+def test_a_plan_that_holds_no_cheaper_load_says_its_cost_once() -> None:
+    speed = CHEAPEST.speed
+    assert speed is not None
+    full = replace(CHEAPEST, speed=replace(speed, full_cost=speed.cost))
+    said = " ".join(answer_page(replace(ANSWER, plans=(full,))).split())
+    assert "A million tokens cost $0.1061 on rank 1 at this load (" in said
+    assert "spend on each). The hosted API" in said
+
+
+def test_more_requests_at_once_are_not_called_the_nearest_change() -> None:
+    more = Refusal(None, "concurrency", "2 requests at once cannot reach the total", "workload.concurrency: 2 -> 512")
+    said = " ".join(answer_page(replace(INFEASIBLE, refusals=(more, *INFEASIBLE.refusals))).split())
+    assert "serves that; more requests at once would do: workload.concurrency: 2 -> 512." in said
