@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from recommender.report.grid import paragraph
 from recommender.report.sizing import step_words
+from recommender.report.words import joined
 from recommender.search.plan import Recommendation, Replayed, ReplicaGroup
 from recommender.units import plural, show_figures, show_seconds
 from recommender.workload.replay import Replay, Times
@@ -21,19 +22,30 @@ def rejected(answer: Recommendation) -> Iterable[str]:
 
 
 def replay_lines(answer: Recommendation) -> list[str]:
-    """A paragraph a replayed engine, and what they all rest on."""
-    lines = [line for each in answer.replays for line in paragraph(_replayed(each, answer), "- ")]
+    """A paragraph a replayed engine; plans that differ in what is bought alone share one."""
+    ranks: dict[tuple[str, str], list[int]] = {}
+    for each in answer.replays:
+        group = answer.plans[each.rank - 1].replicas[each.replica]
+        ranks.setdefault((group.gpu, _replayed(each, group)), []).append(each.rank)
+    lines = [
+        line
+        for (gpu, said), ranked in ranks.items()
+        for line in paragraph(f"{_ranks(dict.fromkeys(ranked))} on {gpu}: {said}", "- ")
+    ]
     return [*paragraph("Replayed, one engine each:"), *lines] if lines else []
 
 
-def _replayed(each: Replayed, answer: Recommendation) -> str:
-    group = answer.plans[each.rank - 1].replicas[each.replica]
-    what = f"Rank {each.rank} on {group.gpu}"
+def _ranks(ranks: Iterable[int]) -> str:
+    named = [str(rank) for rank in ranks]
+    return f"Rank {named[0]}" if len(named) == 1 else f"Ranks {joined(named)}"
+
+
+def _replayed(each: Replayed, group: ReplicaGroup) -> str:
     if each.result is None:
-        return f"{what}: {each.reason}."
+        return f"{each.reason}."
     verdict = "it stands" if each.accepted else f"REJECTED, {each.reason}"
     how, remark = f"{each.how[:1].upper()}{each.how[1:]}", _watermark(each, group)
-    return f"{what}: {verdict}. {how}; {_figures(each.result, each.kv_tokens)}. {_timing(each)}{remark}"
+    return f"{verdict}. {how}; {_figures(each.result, each.kv_tokens)}. {_timing(each)}{remark}"
 
 
 def _timing(each: Replayed) -> str:

@@ -61,6 +61,14 @@ def test_the_best_plan_and_the_runner_up_are_replayed_and_stand() -> None:
     assert "it stands. 120 clients" in " ".join(answer_page(answer).split())
 
 
+def test_plans_that_replay_alike_are_said_once() -> None:
+    answer = brimming()
+    first, (plan, *_) = answer.replays[0], answer.plans
+    twice = replace(answer, plans=(plan, replace(plan, rank=2)), replays=(first, replace(first, rank=2)))
+    assert "- Ranks 1 and 2 on L40S: REJECTED" in answer_page(twice)
+    assert answer_page(twice).count("L40S: REJECTED") == 1
+
+
 def brimming(version: str = ENGINE_VERSION) -> Recommendation:
     """Filled to the brim at a risk of one half, the cache overflows in half of the steps."""
     own = ask(
