@@ -57,7 +57,7 @@ def _lengths(sizing: Sizing) -> str:
 
 def _shares(served: Served) -> str:
     said = served_words(served.served_share, served.truncated_share, served.refused_share)
-    return f"Lengths: of the requests {said} (max-model-len {served.max_model_len:,})."
+    return f"Lengths: {said} (max-model-len {served.max_model_len:,})."
 
 
 def _held(sizing: Sizing) -> Iterable[str]:

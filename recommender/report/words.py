@@ -54,11 +54,12 @@ def share_text(share: float) -> str:
 
 
 def served_words(served: float, truncated: float, refused: float) -> str:
-    """`99.9 % are served whole, 0.1 % are cut, 0 % are refused`."""
+    """`all requests are served whole`, or `of the requests 99.9 % are served whole, 0.1 % are cut, 0 % are refused`."""
+    if truncated == refused == 0:
+        return "all requests are served whole"
     words = ("are served whole", "are cut", "are refused")
-    return ", ".join(
-        f"{share_text(share)} {word}" for share, word in zip((served, truncated, refused), words, strict=True)
-    )
+    shares = (f"{share_text(share)} {word}" for share, word in zip((served, truncated, refused), words, strict=True))
+    return f"of the requests {', '.join(shares)}"
 
 
 def joined(items: Iterable[str]) -> str:

@@ -60,6 +60,8 @@ def test_an_optimum_that_only_one_sizing_has_is_no_saving() -> None:
 def test_the_page_says_whom_it_serves_and_what_is_held() -> None:
     said = page(SIZING)
     assert "of the requests 99.995 % are served whole, 0.003 % are cut, 0.002 % are refused (max-model-len" in said
+    whole = replace(SIZING.served[0], served_share=1.0, truncated_share=0.0, refused_share=0.0)
+    assert "Lengths: all requests are served whole (max-model-len" in page(replace(SIZING, served=(whole,)))
     assert "hold 61,646 tokens on average, in all but 1 % of each engine's steps at most 74,496; all at full" in said
     assert "costs $3,343 a month sized by the real lengths, $6,687 by the worst case." in said
     assert "(at least 57 fit)" in said
