@@ -106,7 +106,7 @@ def more_at_once(scenario: Scenario, least_cost: Callable[[Scenario], int | None
             break
         best = best if cost is None else (cost, requests)
     if best is not None:
-        why = f"{plural(asked, 'request')} at once cannot reach the total; about so many do at the least cost"
+        why = f"the total needs more than {plural(asked, 'request')} at once (named: the doubling that costs least)"
         yield Refusal(None, "concurrency", why, f"workload.concurrency: {asked} -> {best[1]}")
 
 
