@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from recommender.catalog.gpus import Gpu
 from recommender.catalog.models import Checkpoint, Model
-from recommender.errors import NotModelledError
+from recommender.errors import Fault, NotModelledError
 from recommender.memory.pool_engine import STATIC, PoolEngine, is_latent
 from recommender.memory.shards import Split, shard
 from recommender.memory.uncertainty import weights_margin_bytes
@@ -83,6 +83,15 @@ def _latent_copies(model: Model, tp: int) -> int:
 
 def refuse_layout(constants: PoolEngine, *, pp: int, dp: int, ep: int) -> None:
     """Raises NotModelledError for what is not modelled of these engines: stages, and attention or experts spread."""
-    for value, what in ((pp, "pipeline stages"), (dp, "data-parallel attention"), (ep, "experts spread over GPUs")):
-        if value > 1:
-            raise NotModelledError(f"{what} are not modelled for {constants.name} yet: tensor parallel only")
+    asked = (
+        ("pp", pp, "pipeline stages"),
+        ("dp", dp, "data-parallel ranks"),
+        ("ep", ep, "experts spread over GPUs"),
+    )
+    faults = [
+        Fault(f"{value}: {what} are not modelled for {constants.name} yet, tensor parallelism only", None, None, key, "1")
+        for key, value, what in asked
+        if value > 1
+    ]
+    if faults:
+        raise NotModelledError(faults)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from recommender.catalog.models import Model
 from recommender.errors import Fault, InputError
 from recommender.memory.compatibility import Verdict, compatible
+from recommender.memory.divisibility import refusal_of_tp
 from recommender.memory.fit import Fit, Replica, Totals
 from recommender.memory.kv import KvPool
 from recommender.memory.load_peak import HELD, held_while_loading
@@ -110,6 +112,7 @@ def _start(replica: Replica) -> _Start:
     constants = pool_engine(replica.engine, replica.engine_version)
     refuse_layout(constants, pp=replica.pp, dp=replica.dp, ep=replica.ep)
     model, gpu, tp = replica.model, replica.gpu, replica.tp
+    _refuse_size(model, tp)
     pool = pool_of(model, constants, gpu, tp=tp, kv_dtype=replica.kv_dtype, weights=replica.weights)
     verdict = compatible(
         model,
@@ -131,6 +134,16 @@ def _start(replica: Replica) -> _Start:
     most = constants.most_requests or requests
     length = replica.max_model_len or model.max_model_len
     return _Start(replica, constants, verdict, length, min(requests, most), tokens, share, pool, budget)
+
+
+def _refuse_size(model: Model, tp: int) -> None:
+    """Raises InputError where a model cannot be split over so many GPUs, with the nearest sizes that it can."""
+    reason = refusal_of_tp(model, tp)
+    if reason is None:
+        return
+    sizes = [size for size in range(1, model.heads + 1) if refusal_of_tp(model, size) is None]
+    near = [max((size for size in sizes if size < tp), default=0), min((size for size in sizes if size > tp), default=0)]
+    raise InputError(Fault(reason.removesuffix("."), key="tp", expected=" or ".join(str(size) for size in near if size)))
 
 
 def _refusal(start: _Start) -> str | None:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from functools import lru_cache
 
 from recommender.catalog.models import AttentionLayers, LayerIndices, Model, Quantisation, Tensor
-from recommender.errors import InputError, NotModelledError
+from recommender.errors import Fault, InputError, NotModelledError
 from recommender.memory.exemptions import exempt_layers, refuse_missing, schemes_of
 from recommender.memory.formats import Experts, Matrix, cache_scale_bytes, expert_bytes, linear_bytes
 from recommender.units import ceil_div, round_up
@@ -86,7 +86,8 @@ def _sorted(sizes: dict[str, int]) -> tuple[tuple[str, int], ...]:
 def stage_layers(layers: int, pp: int) -> tuple[range, ...]:
     """The layers of each pipeline stage: equal parts, what is left over one each from the second-last stage back."""
     if pp > layers:
-        raise InputError(f"{layers} layers cannot be split over {pp} pipeline stages")
+        what = f"{layers} layers cannot be split over {pp} pipeline stages"
+        raise InputError(Fault(what, key="pp", expected=f"at most {layers}"))
     sizes = [layers // pp] * pp
     for index in range(layers % pp):
         sizes[-(index + 2)] += 1

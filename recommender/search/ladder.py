@@ -110,9 +110,24 @@ class _Rungs:
                 continue
             if any(row.limit in STARTS for row in self._rows(terms)):
                 return terms
-        rows = self.asked.candidates.of_gpu(self.gpu)
-        reason = max(rows, key=lambda row: row.layout.tp).reason if rows else "no instance of it is in the search"
-        raise InputError(Fault(f"{self.asked.model.id} does not start on {self.gpu} at any weights: {reason}"))
+        raise InputError(self._no_start())
+
+    def _no_start(self) -> Fault:
+        """Why there is nothing to walk on. Reasons are those of tensor parallelism alone, as the walk is."""
+        every = self.asked.candidates.of_gpu(self.gpu)
+        rows = [row for row in every if _plain(row.layout)]
+        if every and not rows:
+            what = "the ladder walks on tensor parallelism alone, which this leaves out"
+            return Fault(what, key="search.pp", expected="1 among its sizes")
+        what = f"{self.asked.model.id} does not start on {self.gpu} at any weights"
+        what += ", but with pipeline stages or spread experts" if any(row.limit in STARTS for row in every) else ""
+        if rows:
+            return Fault(f"{what}: {max(rows, key=lambda row: row.layout.tp).reason}")
+        sold = max((column.gpus for column in self.asked.columns if column.gpu == self.gpu), default=0)
+        if sold:
+            why = f"no instance of {self.gpu} in the search has the GPUs for it: {sold} at most"
+            return Fault(why, key="search.tp", expected=f"sizes up to {sold}")
+        return Fault(f"{what}: no instance of it is in the search")
 
     def _rows(self, terms: Terms) -> list[Row]:
         """The tensor parallel rows of one GPU at some terms."""

@@ -34,6 +34,8 @@ REPLAYED_PLANS = 2  # the best and the runner-up
 FEWEST_REQUESTS = 1_000  # below which a 99 % quantile says little
 MOST_REQUESTS = 100_000
 MOST_PREEMPTIONS_PER_REQUEST = 0.01
+MOST_LEFT_WAITING = 0.05
+"""Of all requests, that may wait for their first token when the last one arrives: with more, the queue grows."""
 ASSUMED = "assumed, not measured"
 WATERMARK = 0.05
 """Removed nearly all preemptions where vLLM measured it, at the highest throughput (vLLM pull request 44594)."""
@@ -68,6 +70,10 @@ def _rejected(scenario: Scenario, result: Replay) -> Iterable[str]:
     found, most = result.preemptions_per_request, MOST_PREEMPTIONS_PER_REQUEST
     if found > most:
         yield f"{found:.3g} preemptions a request, more than {most:g}"
+    left = result.waiting_at_last_arrival
+    if left is not None and left > MOST_LEFT_WAITING * result.requests:
+        of = f"{left:,} of {result.requests:,} still waited when the last one came"
+        yield f"requests come faster than they are answered: {of}"
     if scenario.sla.ttft_ms is not None:
         percentile = None if scenario.sla.percentile is None else float(scenario.sla.percentile)
         (seconds, where), promised = result.ttft.at(percentile), float(scenario.sla.ttft_ms) / 1000

@@ -2,7 +2,7 @@
 
 In a closed loop of n requests on a rank, each finished request is replaced by a new prompt. While one request decodes
 its output, the others' n - 1 prompts are computed too: that time is either waited for before the first token or felt
-between tokens, never lost. With D the seconds a request decodes and P those of its own prompt, B = n D / (D + P) of
+between tokens, never lost (of `output` gaps one is before the first token, `_unfelt`). With D the seconds a request decodes and P those of its own prompt, B = n D / (D + P) of
 the n are decoding at a time, and D itself depends on B. Each pass of the iteration is monotone in n, in the costs and
 in B, and starts from B = n, so its result is monotone in n and in the costs whatever the number of passes.
 """
@@ -18,6 +18,9 @@ from recommender.speed.step import Costs
 
 PASSES = 8
 _LEAST = 1e-9
+_FEW = 32
+"""Output tokens from which that gap is within what the fitted constants absorb: those measured with so many at once
+gave 64 and more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +56,7 @@ def steady_state(rows: Candidates, costs: Costs) -> Steady:
         decoding = load * spent / (spent + own)
     tpot = _tpot_s(costs, decoding, stages, felt, busy, output)
     others = 0.5 * costs.step_s(_microbatch(decoding, stages)) * (1 - 1 / load)
-    ttft = own + others + waited + costs.first_token_s
+    ttft = own + others + waited + _unfelt(felt, output) + costs.first_token_s
     request_s = ttft + (output - 1) * tpot
     crowded = np.maximum(asked / running, 1.0)
     rate = running / request_s
@@ -86,6 +89,15 @@ def _prompts(costs: Costs, load: Float, stages: Float) -> tuple[Float, Float]:
     wished = costs.wait_share * each * np.power(others, costs.wait_power)
     waited = together * wished / (together + wished)
     return waited, together - waited
+
+
+def _unfelt(felt: Float, output: Float) -> Float:
+    """Seconds of other prompts that fall into the gap before the first token, of the `output` gaps they are felt in.
+
+    No engine reads more prompts than it has time for: a request of one token waits for all of them.
+    """
+    few: Float = np.clip((_FEW - output) / (_FEW - 1), 0.0, 1.0)
+    return few * felt / output
 
 
 def _tpot_s(costs: Costs, decoding: Float, stages: Float, felt: Float, busy: Float, output: Float) -> Float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 
 from recommender.errors import Fault, InputError
@@ -56,6 +56,7 @@ class Replay:
     mean_kv_tokens: float | None
     mean_running: float
     peak_waiting: int
+    waiting_at_last_arrival: int | None  # for their first token; None where clients wait for an answer
     output_tokens_per_s: float
     ttft: Times
     latency: Times
@@ -98,7 +99,8 @@ def replay_in_loop(
     wanted = count or REQUESTS_PER_CLIENT * concurrency
     traffic = accepted(drawn(lengths, wanted, seed=seed), max_model_len, lengths.asked_tokens or 1)
     trail = replay(traffic.requests, server, step_time, clients=concurrency, progress=progress)
-    return report_of(trail, server, traffic.refused, traffic.truncated, seed, step_time.first_token_s)
+    found = report_of(trail, server, traffic.refused, traffic.truncated, seed, step_time.first_token_s)
+    return replace(found, waiting_at_last_arrival=None)
 
 
 def replay_arrivals(
@@ -123,6 +125,7 @@ def report_of(
     """The figures of a trail; `besides_s` is what a first token takes besides the engine's steps."""
     settled = tuple(islice(trail.finished, int(WARM_UP * len(trail.finished)), None))
     count = len(trail.finished)
+    last_s = max(each.sent_s for each in trail.finished)
     return Replay(
         requests=count,
         refused=refused,
@@ -136,6 +139,7 @@ def report_of(
         mean_kv_tokens=None if server.holding else trail.mean_blocks * server.block_size,
         mean_running=trail.mean_running,
         peak_waiting=trail.peak_waiting,
+        waiting_at_last_arrival=sum(each.first_token_s > last_s for each in trail.finished),
         output_tokens_per_s=trail.output_tokens / trail.duration_s,
         ttft=_times([_ttft_s(each) + besides_s for each in settled]),
         latency=_times([each.last_token_s - each.sent_s + besides_s for each in settled]),
