@@ -89,7 +89,9 @@ def refuse_layout(constants: PoolEngine, *, pp: int, dp: int, ep: int) -> None:
         ("ep", ep, "experts spread over GPUs"),
     )
     faults = [
-        Fault(f"{value}: {what} are not modelled for {constants.name} yet, tensor parallelism only", None, None, key, "1")
+        Fault(
+            f"{value}: {what} are not modelled for {constants.name} yet, tensor parallelism only", None, None, key, "1"
+        )
         for key, value, what in asked
         if value > 1
     ]

@@ -42,7 +42,14 @@ def anchor_of(
     for run in runs:
         warnings += _model_warnings(run, found, catalog, file)
         warnings += [f"{run.source}: {warning}" for warning in run.warnings]
-        ratios.append(_ratios(run, setup, found, constants or shipped_constants(), file))
+        tpot, ttft = _ratios(run, setup, found, constants or shipped_constants(), file)
+        if ttft is not None and abs(ttft) > FARTHEST:
+            far = (
+                f"{run.ttft_ms:.4g} ms to the first token where {(run.ttft_ms or 0) / math.exp(ttft):.4g} are expected"
+            )
+            warnings.append(f"{run.source}: {far}: counted as a factor of 4, prompts were cached or queued")
+            ttft = math.copysign(FARTHEST, ttft)
+        ratios.append((tpot, ttft))
     if not ratios:
         raise InputError(Fault("holds no run", file))
     ttfts = [ttft for _, ttft in ratios if ttft is not None]
@@ -73,8 +80,7 @@ def _ratios(run: Run, setup: Setup, found: Found, constants: Constants, file: st
         raise InputError(Fault(what, file, key="tpot", expected=why))
     if run.ttft_ms is None or predicted.queue_s[0] > 0:
         return tpot, None
-    ttft = math.log(run.ttft_ms / (float(predicted.ttft_s[0]) * 1e3))
-    return tpot, min(max(ttft, -FARTHEST), FARTHEST)
+    return tpot, math.log(run.ttft_ms / (float(predicted.ttft_s[0]) * 1e3))
 
 
 def _predicted(run: Run, setup: Setup, found: Found, constants: Constants) -> Steady:

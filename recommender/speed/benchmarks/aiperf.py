@@ -15,8 +15,8 @@ _TO_MS = {"ms": 1.0, "s": 1e3, "sec": 1e3, "seconds": 1e3, "us": 1e-3, "ns": 1e-
 
 
 def is_aiperf(found: Mapping[str, Any]) -> bool:
-    """Whether a JSON object has the fields of such a summary."""
-    return "avg" in mapping(found.get("inter_token_latency")) and "time_to_first_token" in found
+    """Whether a JSON object has the fields of such a summary, those of a run that did not stream among them."""
+    return "avg" in mapping(found.get("request_throughput")) or "avg" in mapping(found.get("inter_token_latency"))
 
 
 def aiperf_run(found: Mapping[str, Any], file: str) -> Run:
@@ -32,11 +32,12 @@ def aiperf_run(found: Mapping[str, Any], file: str) -> Run:
     output = average("output_sequence_length", LIMITS["output_tokens"])
     ttft, tpot = (_milliseconds(found, name, report) for name in ("time_to_first_token", "inter_token_latency"))
     completed = average("request_count", MOST_COUNT)
-    errors = mapping(found.get("error_request_count")).get("avg", 0)
-    failed = report.number(errors, "error_request_count.avg", MOST_COUNT, zero=True)
+    failed = _failed(found, report)
     report.done()
     report.agree("output_token_throughput", tokens, rate * output, 0.05, "request_throughput times output length")
     warnings = failures(report, completed, failed)
+    if found.get("was_cancelled") is True:
+        warnings = (*warnings, "was stopped before its end")
     report.done()
     return Run(
         model=_model(found),
@@ -53,12 +54,28 @@ def aiperf_run(found: Mapping[str, Any], file: str) -> Run:
     )
 
 
+def _failed(found: Mapping[str, Any], report: Report) -> float:
+    """Requests that failed or were cancelled: the count, or the sum of the summary where that is null (as it may be)."""
+    counted = mapping(found.get("error_request_count")).get("avg")
+    summary = found.get("error_summary")
+    if counted is not None or not isinstance(summary, list):
+        return report.number(counted or 0, "error_request_count.avg", MOST_COUNT, zero=True)
+    counts = [
+        report.number(mapping(each).get("count"), f"error_summary[{at}].count", MOST_COUNT)
+        for at, each in enumerate(summary)
+    ]
+    return sum(counts)
+
+
 def _milliseconds(found: Mapping[str, Any], metric: str, report: Report) -> float:
     """The average of a metric in milliseconds, by its own unit."""
     entry = mapping(found.get(metric))
-    factor = _TO_MS.get(str(entry.get("unit", "ms")).lower())
+    if entry.get("avg") is None:
+        report.fault(f"{metric}.avg", "is missing", "a run that streams its answers (--streaming)")
+        return math.nan
+    factor = _TO_MS.get(str(entry.get("unit")).lower())
     if factor is None:
-        report.fault(f"{metric}.unit", f"{entry.get('unit')!r} is not a unit of time", " | ".join(_TO_MS))
+        report.fault(f"{metric}.unit", f"{entry.get('unit', '')!r} is not a unit of time", " | ".join(_TO_MS))
         return math.nan
     return report.number(entry.get("avg"), f"{metric}.avg", LIMITS["ttft_ms"] / factor) * factor
 
@@ -77,7 +94,7 @@ def aiperf_requests_run(lines: Sequence[Mapping[str, Any]], file: str) -> Run:
     served = [
         each for each in lines if not each.get("error") and not mapping(each.get("metadata")).get("was_cancelled")
     ]
-    found = [_request(each, report) for each in served]
+    found = [_request(each, report) for each in served if not report.faults]
     report.done()
     failed = len(lines) - len(served)
     warnings = failures(report, len(served), failed)
@@ -86,8 +103,12 @@ def aiperf_requests_run(lines: Sequence[Mapping[str, Any]], file: str) -> Run:
     report.done()
     first, last = min(each[0] for each in found), max(each[1] for each in found)
     seconds = (last - first) / 1e9
-    means = [sum(each[at] for each in found) / len(found) for at in range(2, 6)]
-    ttft, tpot, prompt, output = means
+    ttft, prompt, output = (sum(each[at] for each in found) / len(found) for at in (2, 4, 5))
+    gaps = [each[3] for each in found if each[5] > 1]
+    if not gaps:
+        report.fault("metrics.inter_token_latency", "no request has a second token", "answers of several tokens")
+        report.done()
+    tpot = sum(gaps) / len(gaps)
     busy = sum(each[1] - each[0] for each in found) / 1e9
     parts = sum(each[2] + max(each[5] - 1, 0.0) * each[3] for each in found) / 1e3
     how = "time to first token and latencies between tokens"
@@ -118,9 +139,11 @@ def _request(each: Mapping[str, Any], report: Report) -> tuple[float, ...]:
     averages = {
         name: {**mapping(metrics.get(name)), "avg": mapping(metrics.get(name)).get("value")} for name in metrics
     }
-    ttft, tpot = (_milliseconds(averages, name, report) for name in ("time_to_first_token", "inter_token_latency"))
     lengths = [
         report.number(mapping(metrics.get(name)).get("value"), f"metrics.{name}.value", LIMITS["prompt_tokens"])
         for name in ("input_sequence_length", "output_sequence_length")
     ]
+    ttft = _milliseconds(averages, "time_to_first_token", report)
+    one_token = lengths[1] == 1  # it has no time between tokens
+    tpot = 0.0 if one_token else _milliseconds(averages, "inter_token_latency", report)
     return (start, end, ttft, tpot, *lengths)

@@ -19,14 +19,21 @@ def is_guidellm(found: Mapping[str, Any]) -> bool:
 def guidellm_runs(found: Mapping[str, Any], file: str) -> tuple[Run, ...]:
     """The runs of a result. Raises InputError with everything wrong with any of them."""
     report = Report(file)
-    runs = [_run(mapping(mapping(each).get("metrics")), report, at) for at, each in enumerate(found["benchmarks"])]
+    runs = [_run(mapping(each), report, at) for at, each in enumerate(found["benchmarks"])]
     report.done()
     return tuple(run for run in runs if run is not None)
 
 
-def _run(metrics: Mapping[str, Any], report: Report, at: int) -> Run | None:
+def _run(benchmark: Mapping[str, Any], report: Report, at: int) -> Run | None:
     """One benchmark; None where something is wrong with it."""
-    before = len(report.faults)
+    before, metrics = len(report.faults), mapping(benchmark.get("metrics"))
+    answered = _count(metrics, "successful")
+    completed, failed, cut = (answered or 0.0, _count(metrics, "errored") or 0.0, _count(metrics, "incomplete") or 0.0)
+    if answered == 0 or cut > completed:
+        what = f"{completed:.0f} requests were answered, {failed:.0f} failed, {cut:.0f} were cut off at its end"
+        said = f"benchmarks[{at}].metrics.request_totals"
+        report.fault(said, what, "more answered than cut off; what is cut off is in no figure")
+        return None
 
     def mean(metric: str, most: float) -> float:
         value = mapping(mapping(metrics.get(metric)).get("successful")).get("mean")
@@ -39,8 +46,12 @@ def _run(metrics: Mapping[str, Any], report: Report, at: int) -> Run | None:
         mean("output_token_count", LIMITS["output_tokens"]),
     )
     ttft, tpot = mean("time_to_first_token_ms", LIMITS["ttft_ms"]), mean("inter_token_latency_ms", LIMITS["tpot_ms"])
-    completed, failed = (_count(metrics, kind) for kind in ("successful", "errored"))
+    if answered is None:
+        what = "does not say how many requests were answered"
+        report.fault(f"benchmarks[{at}].metrics.request_totals.successful", what, "a number")
     warnings = failures(report, completed, failed)
+    if cut:
+        warnings = (*warnings, f"{cut:.0f} of {completed + failed + cut:.0f} requests were cut off at its end")
     key = f"benchmarks[{at}].metrics.request_concurrency"
     report.agree(key, concurrency, little(rate, ttft, tpot, output), LITTLE_TOLERANCE, "rate times latency")
     if len(report.faults) > before:
@@ -52,7 +63,7 @@ def _run(metrics: Mapping[str, Any], report: Report, at: int) -> Run | None:
         prompt_tokens=prompt,
         output_tokens=output,
         concurrency=max(concurrency, 1.0),
-        ttft_ms=ttft,
+        ttft_ms=None if _all_at_once(benchmark) else ttft,
         tpot_ms=tpot,
         output_tokens_per_s=rate * output,
         source=f"guidellm result {report.file}, benchmark {at + 1}",
@@ -60,8 +71,18 @@ def _run(metrics: Mapping[str, Any], report: Report, at: int) -> Run | None:
     )
 
 
-def _count(metrics: Mapping[str, Any], kind: str) -> float:
-    """Requests of a kind, 0 where the file does not say."""
-    count = mapping(mapping(metrics.get("request_latency")).get(kind)).get("count")
+def _all_at_once(benchmark: Mapping[str, Any]) -> bool:
+    """Whether all requests were sent at its start (`throughput`): their first tokens wait for the whole queue.
+
+    The strategy is in `config` (guidellm benchmark/outputs/csv.py), before 0.4 in `args`.
+    """
+    settings = (mapping(benchmark.get(key)) for key in ("config", "args"))
+    return any(mapping(each.get("strategy")).get("type_") == "throughput" for each in settings)
+
+
+def _count(metrics: Mapping[str, Any], kind: str) -> float | None:
+    """Requests of a kind: their total, or those with a latency; None where the file says neither."""
+    total = mapping(metrics.get("request_totals")).get(kind)
+    count = mapping(mapping(metrics.get("request_latency")).get(kind)).get("count") if total is None else total
     usable = isinstance(count, int | float) and not isinstance(count, bool) and 0 <= count <= MOST_COUNT
-    return float(count) if usable and count is not None else 0.0
+    return float(count) if usable and count is not None else None

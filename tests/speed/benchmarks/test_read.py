@@ -171,3 +171,79 @@ def test_other_files_are_refused(tmp_path: Path, text: str) -> None:
 def test_a_unit_that_is_none_is_refused(write: Write) -> None:
     with pytest.raises(InputError, match="'tokens' is not a unit of time"):
         read_runs(write({**AIPERF, "inter_token_latency": {"unit": "tokens", "avg": 3}}))
+
+
+def test_a_summary_with_its_failures_only_in_the_list_of_errors(write: Write) -> None:
+    """aiperf docs/tutorials/working-with-profile-exports.md: `error_request_count` null beside 81 + 3 errors."""
+    errors = [{"error_details": {"code": 499}, "count": 81}, {"error_details": {"code": 500}, "count": 3}]
+    summary = AIPERF | {"request_count": {"unit": "requests", "avg": 200.0}, "error_request_count": None}
+    with pytest.raises(InputError, match="84 of 284 requests failed"):
+        read_runs(write(summary | {"error_summary": errors, "was_cancelled": True}))
+    (run,) = read_runs(write(summary | {"error_summary": errors[1:], "was_cancelled": True}))
+    assert (run.completed, run.failed) == (200, 3)
+    assert run.warnings == ("3 of 203 requests failed", "was stopped before its end")
+
+
+def test_a_run_that_did_not_stream_is_told_what_it_lacks(write: Write) -> None:
+    plain = {key: value for key, value in AIPERF.items() if key not in ("time_to_first_token", "inter_token_latency")}
+    with pytest.raises(InputError, match=r"inter_token_latency.avg: is missing \(expected a run that streams"):
+        read_runs(write(plain | {"request_latency": {"unit": "ms", "avg": 3228.0}}))
+
+
+def test_a_time_without_its_unit_is_not_guessed(write: Write) -> None:
+    with pytest.raises(InputError, match="time_to_first_token.unit: '' is not a unit of time"):
+        read_runs(write(AIPERF | {"time_to_first_token": {"avg": 180.0}}))
+
+
+def request(number: int, output: int, **metrics: Any) -> dict[str, Any]:
+    """One line: it starts so many seconds after the first and takes 500 ms, then 20 ms a token."""
+    start = 10**18 + number * 10**9
+    lengths = {"input_sequence_length": {"value": 1000, "unit": "tokens"}}
+    lengths["output_sequence_length"] = {"value": output, "unit": "tokens"}
+    times = {"time_to_first_token": {"value": 500, "unit": "ms"}} | metrics
+    end = start + 500_000_000 + (output - 1) * 20_000_000
+    return {"metadata": {"request_start_ns": start, "request_end_ns": end}, "metrics": lengths | times}
+
+
+def lines(path: Path, *found: dict[str, Any]) -> Path:
+    path.write_text("\n".join(json.dumps(line) for line in found), encoding="utf-8")
+    return path
+
+
+def test_answers_of_one_token_have_no_time_between_tokens(tmp_path: Path) -> None:
+    between = {"inter_token_latency": {"value": 20, "unit": "ms"}}
+    (run,) = read_runs(lines(tmp_path / "a.jsonl", request(0, 101, **between), request(1, 1)))
+    assert (run.completed, run.output_tokens, run.ttft_ms, run.tpot_ms) == (2, 51, 500, 20)
+    assert run.output_tokens_per_s == pytest.approx(102 / 2.5)
+    with pytest.raises(InputError, match="no request has a second token"):
+        read_runs(lines(tmp_path / "b.jsonl", request(0, 1), request(1, 1)))
+
+
+def test_a_file_of_one_kind_of_fault_says_it_once(tmp_path: Path) -> None:
+    with pytest.raises(InputError) as refused:
+        read_runs(lines(tmp_path / "a.jsonl", *(request(number, 101) for number in range(200))))
+    (fault,) = refused.value.faults
+    assert fault.key == "inter_token_latency.avg"
+
+
+def test_guidellm_requests_cut_off_at_the_end_are_said(write: Write) -> None:
+    """guidellm benchmark/outputs/csv.py: request_totals has successful, incomplete, errored and total."""
+    totals = {"successful": 586, "errored": 0, "incomplete": 23, "total": 609}
+    (run,) = read_runs(write(guidellm(request_totals=totals)))
+    assert (run.completed, run.failed) == (586, 0)
+    assert run.warnings == ("23 of 609 requests were cut off at its end",)
+    with pytest.raises(InputError, match="20 requests were answered, 0 failed, 64 were cut off at its end"):
+        read_runs(write(guidellm(request_totals=totals | {"successful": 20, "incomplete": 64})))
+    with pytest.raises(InputError, match="0 requests were answered, 609 failed"):
+        read_runs(write(guidellm(request_totals={"successful": 0, "errored": 609, "incomplete": 0, "total": 609})))
+
+
+@pytest.mark.parametrize("settings", ["config", "args"])
+def test_a_guidellm_burst_has_no_time_to_first_token(write: Write, settings: str) -> None:
+    """Its `throughput` strategy sends all at once, as a vLLM run at an infinite rate does; a sweep has one."""
+    steady, burst = guidellm(), guidellm()
+    burst["benchmarks"][0][settings] = {"strategy": {"type_": "throughput"}}
+    steady["benchmarks"][0][settings] = {"strategy": {"type_": "constant", "rate": 2.0}}
+    runs = read_runs(write({"benchmarks": burst["benchmarks"] + steady["benchmarks"]}))
+    assert [run.ttft_ms for run in runs] == [None, 180]
+    assert [run.tpot_ms for run in runs] == [24, 24]
