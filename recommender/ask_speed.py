@@ -40,18 +40,19 @@ _AT_QUANTILE = (
     rf"|(?: (?:at|for))?(?: the)? {_QUANTILE}(?! {_EACH_TOKEN}| {_FIRST_TOKEN}))?"
 )
 
-_PACE = (
-    rf"(?P<number>{FIGURE}) ?(?:(?:(?:output|generated) )?(?:tokens?|toks?)(?: ?/ ?| per | a | each | every )"
-    r"(?:s|secs?|seconds?)|tps)"
-)
+_A_SECOND = r"(?:(?:tokens?|toks?)(?: ?/ ?| per | a | each | every )(?:s|secs?|seconds?)|tps)"
+_PACE = rf"(?P<number>{FIGURE}) ?(?:(?:output|generated) )?{_A_SECOND}"
+_THOUSANDS = rf"{FIGURE} ?[km]"
 _ONE = r"(?:users?|requests?|streams?|sequences?|clients?|sessions?|conversations?|chats?)"
 _FOR_EACH = rf"(?: each|(?: ?/ ?| per | a | each | every | for (?:a|each|every) ){_ONE})"
-_FOR_ALL = r"(?: ,)?(?: in total| total| in all| overall| altogether| together| in aggregate| combined)"
+_NO_SUM = r"(?! (?:of|budget|cost|price|spend|users?|requests?|[0-9$]))"  # not the beginning of another total
+_FOR_ALL = rf"(?: ,)?(?: in total| total| in all| overall| altogether| together| in aggregate| combined){_NO_SUM}"
+_ALL = r"(?:total|overall|aggregate)(?: throughput(?: of)?)?"
 _RATE = (
     rf"(?P<number>{FIGURE}) ?(?:rps|qps|(?:requests?|reqs?|queries|calls?|prompts?)"
-    r"(?: ?/ ?| per | a | an | each | every )(?P<period>s|secs?|seconds?|m|mins?|minutes?|h|hr|hours?))"
+    r"(?: ?/ ?| per | a | an | each | every )(?P<period>s|secs?|seconds?|m|mins?|minutes?|h|hr|hours?|d|days?))"
 )
-_PERIODS_S = {"s": 1, "m": 60, "h": 3600}
+_PERIODS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 
 
 def _ms(found: re.Match[str]) -> Decimal:
@@ -95,6 +96,10 @@ def _of_whom(found: re.Match[str]) -> list[Item]:
     return [_refused(found[0], EACH_OR_ALL)]
 
 
+def _written_out(found: re.Match[str]) -> list[Item]:
+    return [_refused(found[0], "the number written out: of tokens 1K is 1,024, of a speed it is not said")]
+
+
 def _rate(found: re.Match[str]) -> list[Item]:
     period_s = _PERIODS_S[(found["period"] or "s")[0]]
     return [Item("rate", ((parse_decimal(found["number"]) / period_s).quantize(Decimal("0.000001")),), found[0])]
@@ -113,9 +118,12 @@ SPEED_PATTERNS: tuple[tuple[str, Callable[[re.Match[str]], Sequence[Item]]], ...
     (rf"{_TIME}(?:{_A_TOKEN}| {_TOKEN})(?: latency)?{_AT_QUANTILE}", _each_token),
     (rf"{_FIRST}{_AFTER_COLON}{_TIME}{_AT_QUANTILE}", _first_token),
     (rf"{_TOKEN}{_AFTER_COLON}{_TIME}{_AT_QUANTILE}", _each_token),
+    (rf"{_PACE}{_FOR_EACH}{_FOR_ALL}", _of_whom),
+    (rf"{_ALL} {_PACE}{_FOR_EACH}", _of_whom),
+    (rf"{_THOUSANDS} ?(?:(?:output|generated) )?{_A_SECOND}(?:{_FOR_EACH}|{_FOR_ALL})?", _written_out),
     (rf"{_PACE}{_FOR_EACH}", _pace),
     (rf"{_PACE}{_FOR_ALL}", _throughput),
-    (rf"(?:total|overall|aggregate)(?: throughput(?: of)?)? {_PACE}", _throughput),
+    (rf"{_ALL} {_PACE}", _throughput),
     (_PACE, _of_whom),
     (_RATE, _rate),
 )

@@ -56,5 +56,7 @@ HINTS = (
     (r"\b(average|mean|p\d\d|median|percentile|distribution)\b", "`lengths:` in a scenario file"),
     (r"\b(ideally|prefer|preferably|preferred)\b", "a condition that must hold, or none"),
     (r"[\u20ac\u00a3\u00a5]", "US dollars"),
+    (r"^v?\d+\.\d+\.?\d*$", "`engine_version:` in a scenario file"),
+    (r"\d ?%", "a percentile, such as 'p95 TTFT under 2 s'"),
     (r"\b(day|daily|hours?|weekly|month|months|year|years)\b", "a price such as '$20/h' or '$5000 a month'"),
 )

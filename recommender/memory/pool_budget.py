@@ -84,14 +84,12 @@ def _latent_copies(model: Model, tp: int) -> int:
 def refuse_layout(constants: PoolEngine, *, pp: int, dp: int, ep: int) -> None:
     """Raises NotModelledError for what is not modelled of these engines: stages, and attention or experts spread."""
     asked = (
-        ("pp", pp, "pipeline stages"),
-        ("dp", dp, "data-parallel ranks"),
-        ("ep", ep, "experts spread over GPUs"),
+        ("pp", pp, "pipeline stages are"),
+        ("dp", dp, "data-parallel attention is"),
+        ("ep", ep, "spread experts are"),
     )
     faults = [
-        Fault(
-            f"{value}: {what} are not modelled for {constants.name} yet, tensor parallelism only", None, None, key, "1"
-        )
+        Fault(f"{value}: {what} not modelled for {constants.name} yet: tensor parallel only", key=key, expected="1")
         for key, value, what in asked
         if value > 1
     ]

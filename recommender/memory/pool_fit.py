@@ -142,13 +142,9 @@ def _refuse_size(model: Model, tp: int) -> None:
     if reason is None:
         return
     sizes = [size for size in range(1, model.heads + 1) if refusal_of_tp(model, size) is None]
-    near = [
-        max((size for size in sizes if size < tp), default=0),
-        min((size for size in sizes if size > tp), default=0),
-    ]
-    raise InputError(
-        Fault(reason.removesuffix("."), key="tp", expected=" or ".join(str(size) for size in near if size))
-    )
+    near = {max(size for size in sizes if size < tp), *sorted(size for size in sizes if size > tp)[:1]}
+    expected = " or ".join(str(size) for size in sorted(near))
+    raise InputError(Fault(reason.removesuffix("."), key="tp", expected=expected))
 
 
 def _refusal(start: _Start) -> str | None:

@@ -44,10 +44,8 @@ def anchor_of(
         warnings += [f"{run.source}: {warning}" for warning in run.warnings]
         tpot, ttft = _ratios(run, setup, found, constants or shipped_constants(), file)
         if ttft is not None and abs(ttft) > FARTHEST:
-            far = (
-                f"{run.ttft_ms:.4g} ms to the first token where {(run.ttft_ms or 0) / math.exp(ttft):.4g} are expected"
-            )
-            warnings.append(f"{run.source}: {far}: counted as a factor of 4, prompts were cached or queued")
+            times = f"{math.exp(ttft):.3g} times the expected"
+            warnings.append(f"{run.source}: {run.ttft_ms:.4g} ms to the first token, {times}, count as a factor of 4")
             ttft = math.copysign(FARTHEST, ttft)
         ratios.append((tpot, ttft))
     if not ratios:

@@ -2,9 +2,10 @@
 
 In a closed loop of n requests on a rank, each finished request is replaced by a new prompt. While one request decodes
 its output, the others' n - 1 prompts are computed too: that time is either waited for before the first token or felt
-between tokens, never lost (of `output` gaps one is before the first token, `_unfelt`). With D the seconds a request decodes and P those of its own prompt, B = n D / (D + P) of
-the n are decoding at a time, and D itself depends on B. Each pass of the iteration is monotone in n, in the costs and
-in B, and starts from B = n, so its result is monotone in n and in the costs whatever the number of passes.
+between tokens, never lost (one gap of `output` is before the first token: `_unfelt`). With D the seconds a request
+decodes and P those of its own prompt, B = n D / (D + P) of the n are decoding at a time, and D itself depends on B.
+Each pass of the iteration is monotone in n, in the costs and in B, and starts from B = n, so its result is monotone in
+n and in the costs whatever the number of passes.
 """
 
 from __future__ import annotations

@@ -55,7 +55,7 @@ def aiperf_run(found: Mapping[str, Any], file: str) -> Run:
 
 
 def _failed(found: Mapping[str, Any], report: Report) -> float:
-    """Requests that failed or were cancelled: the count, or the sum of the summary where that is null (as it may be)."""
+    """Requests that failed or were cancelled: their count, or the sum of the list of errors where that is null."""
     counted = mapping(found.get("error_request_count")).get("avg")
     summary = found.get("error_summary")
     if counted is not None or not isinstance(summary, list):

@@ -191,7 +191,7 @@ def test_a_run_that_did_not_stream_is_told_what_it_lacks(write: Write) -> None:
 
 
 def test_a_time_without_its_unit_is_not_guessed(write: Write) -> None:
-    with pytest.raises(InputError, match="time_to_first_token.unit: '' is not a unit of time"):
+    with pytest.raises(InputError, match=r"time_to_first_token\.unit: '' is not a unit of time"):
         read_runs(write(AIPERF | {"time_to_first_token": {"avg": 180.0}}))
 
 
