@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from decimal import ROUND_DOWN, Decimal
+from decimal import ROUND_CEILING, ROUND_DOWN, Decimal
 
 from recommender.ask_sentence import Item
 from recommender.ask_words import EACH_OR_ALL
@@ -50,9 +50,9 @@ _FOR_ALL = rf"(?: ,)?(?: in total| total| in all| overall| altogether| together|
 _ALL = r"(?:total|overall|aggregate)(?: throughput(?: of)?)?"
 _RATE = (
     rf"(?P<number>{FIGURE}) ?(?:rps|qps|(?:requests?|reqs?|queries|calls?|prompts?)"
-    r"(?: ?/ ?| per | a | an | each | every )(?P<period>s|secs?|seconds?|m|mins?|minutes?|h|hr|hours?|d|days?))"
+    r"(?: ?/ ?| per | a | an | each | every )(?P<period>s|secs?|seconds?|m|mins?|minutes?|h|hr|hours?))"
 )
-_PERIODS_S = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_PERIODS_S = {"s": 1, "m": 60, "h": 3600}
 
 
 def _ms(found: re.Match[str]) -> Decimal:
@@ -102,7 +102,8 @@ def _written_out(found: re.Match[str]) -> list[Item]:
 
 def _rate(found: re.Match[str]) -> list[Item]:
     period_s = _PERIODS_S[(found["period"] or "s")[0]]
-    return [Item("rate", ((parse_decimal(found["number"]) / period_s).quantize(Decimal("0.000001")),), found[0])]
+    a_second = (parse_decimal(found["number"]) / period_s).quantize(Decimal("0.000001"), ROUND_CEILING)
+    return [Item("rate", (a_second,), found[0])]
 
 
 def _refused(text: str, expected: str) -> Item:

@@ -10,6 +10,7 @@ import pytest
 
 from recommender.ask import parse_question, read_question
 from recommender.catalog.catalog import load_catalog
+from recommender.errors import InputError
 from recommender.scenario import Scenario, Sla
 
 CATALOG = load_catalog()
@@ -95,7 +96,13 @@ def test_throughput_of_all(words: str) -> None:
 
 @pytest.mark.parametrize(
     ("words", "rate_per_s"),
-    [("5 requests per second", 5), ("5 req/s", 5), ("5 rps", 5), ("300 requests a minute", 5), ("18000 calls/hour", 5)],
+    [
+        ("5 requests per second", 5),
+        ("5 req/s", 5),
+        ("5 rps", 5),
+        ("300 requests a minute", 5),
+        ("18000 calls/hour", 5),
+    ],
 )
 def test_a_rate_instead_of_a_concurrency(words: str, rate_per_s: int) -> None:
     workload = _one(f"{words}, 7K in 1K out").workload
@@ -128,3 +135,38 @@ def test_each_phrase_of_the_page_is_understood() -> None:
         load = "" if re.search("concurrent|users|requests (per|a) ", phrase) else "50 concurrent, "
         lengths = "" if re.search("8K|8192|7K", phrase) else ", 7K in 1K out"
         assert _one(f"{load}{phrase}{lengths}")
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        ("20 tok/s per user in total", "'20 tok/s per user in total' is not understood (expected '20 tokens"),
+        ("total 20 tok/s per user", "'total 20 tok/s per user' is not understood (expected '20 tokens"),
+        ("20 tok/s, total budget $9/h", "'20 tok/s' is not understood (expected '20 tokens"),
+        ("20 tok/s total cost under $9/h", "'20 tok/s' is not understood (expected '20 tokens"),
+        ("1.5K tok/s in total", "'1.5k tok/s in total' is not understood (expected the number written out"),
+        ("2K tokens per second per user", "'2k tokens per second per user' is not understood (expected the number"),
+        ("on vLLM 0.19.0", "'0.19.0' is not understood (expected `engine_version:` in a scenario file)"),
+        ("TTFT within 2s for 95% of requests", "'95%' is not understood (expected a percentile, such as 'p95 TTFT"),
+    ],
+)
+def test_neither_of_two_readings_is_guessed(words: str, said: str) -> None:
+    with pytest.raises(InputError) as refused:
+        _one(f"{ASK}, {words}")
+    assert said in str(refused.value)
+    assert "is said twice" not in str(refused.value)  # 2K of a speed is no length
+
+
+def test_totals_of_another_kind_stand_beside_a_throughput() -> None:
+    for words in ("1500 tok/s in total, total budget $9/h", "budget $9/h in total, total throughput of 1500 tok/s"):
+        scenario = _one(f"{ASK}, {words}")
+        assert scenario.sla == Sla(output_tokens_per_s=Decimal(1500))
+        assert scenario.limits.usd_per_month == 9 * 730
+
+
+def test_a_rate_is_never_understated() -> None:
+    """One an hour is 0.00027777... a second: rounded up to the millionth; 7 an hour, 0.0019444..., too."""
+    for words, per_s in (("1 request an hour", 0.000278), ("7 requests an hour", 0.001945)):
+        rate = _one(f"{words}, 7K in 1K out").workload.rate
+        assert rate is not None
+        assert rate.per_s == per_s

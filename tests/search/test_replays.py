@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from price_list import ask, price_list, trace
+from price_list import ask, cells, price_list, trace
 
 from recommender.answer import recommend
 from recommender.errors import NotModelledError
@@ -26,10 +26,11 @@ from recommender.speed.setup import Load, Setup, look_up
 from recommender.workload.law import token_law
 from recommender.workload.lengths import mean_tokens
 from recommender.workload.rate import Rate
-from recommender.workload.replay import replay_in_loop
+from recommender.workload.replay import replay_arrivals, replay_in_loop
 from recommender.workload.replica import Server, StepTime
 from recommender.workload.service import ASSUMED_STEP_TIME
 from recommender.workload.source import lengths_of
+from recommender.workload.traffic import drawn
 
 CATALOG = price_list("L40S", "H100-SXM")
 CONVERSATIONS = trace("azure_conv_2023")
@@ -273,3 +274,30 @@ def test_a_loop_at_predicted_steps_gives_the_models_throughput(name: str, model:
     steps = StepTime(base, each, token, with_prompt)
     result = replay_in_loop(lengths, 64, Server(10**7, 64, 8192), steps, lengths.maximum_tokens, count=3000)
     assert result.output_tokens_per_s == pytest.approx(steady.output_tokens_per_s[0], rel=0.08)
+
+
+def test_requests_that_come_faster_than_they_are_answered_reject_a_plan() -> None:
+    """At the steps that were assumed it holds 12 a second; at slower ones the queue grows as long as requests come."""
+    server, lengths = Server(10_000, 64, 2048), cells((1, 1000, 10))
+    steady, late = (
+        replay_arrivals(drawn(lengths, 1000, seed=1, rate_per_s=rate), server, StepTime(0.01, 0.0, 1e-4), 1010)
+        for rate in (4.0, 16.0)
+    )
+    assert steady.accepts()
+    assert not late.accepts()
+    assert late.waiting_at_last_arrival is not None
+    least = 0.1  # seconds that a prompt takes: no more than 10 a second are answered, so of 16 there are 6 left
+    assert late.output_tokens_per_s <= 10 / least
+    assert late.waiting_at_last_arrival >= 1000 * 6 / 16
+    assert steady.requests == late.requests == 1000
+    assert min(steady.ttft.p50_s, late.ttft.p50_s) >= least
+
+
+def test_a_prompt_heavy_rate_is_sized_by_what_an_engine_reads() -> None:
+    """30,000 tokens of prompt for one of answer: the replay answers all that the plan takes on."""
+    asked = ask(cells((1, 30_000, 1)), None, sizing="trace_replay", rate=Rate(2.0, peak_factor=1.0), search=TWO)
+    for each in recommend(asked, price_list("H100-SXM")).replays:
+        assert each.accepted
+        assert each.result
+        assert each.result.waiting_at_last_arrival is not None
+        assert each.result.waiting_at_last_arrival <= 50

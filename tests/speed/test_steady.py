@@ -173,3 +173,26 @@ def test_littles_law_holds_beyond_the_room(
     assert found.queue_s[0] == found.queue_s[1] == 0
     assert found.queue_s[2] > 0
     assert found.output_tokens_per_s[2] == pytest.approx(found.output_tokens_per_s[1])
+
+
+@settings(max_examples=150, deadline=None)
+@given(setup=setups, output=st.sampled_from((1, 2, 3, 8, 31, 32, 200)))
+def test_no_more_prompts_are_answered_than_are_read(
+    rows_of: Callable[..., Candidates], setup: dict[str, Any], output: int
+) -> None:
+    """A rank's stage reads one prompt at a time. Of 32 tokens and more a gap's share is left out: 3 % at most."""
+    rows = many(rows_of, setup, output_tokens=output, concurrency=[1, 3, 50, 1000])
+    costs = costs_of(rows, shipped_constants())
+    found = steady_state(rows, costs)
+    a_rank = found.output_tokens_per_s / output / (rows.replicas * rows.dp)
+    assert (a_rank * costs.prompt_s / rows.pp <= 1 / (1 - 1 / 31)).all()
+
+
+def test_prompts_of_one_token_answers_queue(rows_of: Callable[..., Candidates]) -> None:
+    """30,000 tokens and one of answer: ten at once are answered no faster than one after the other, and wait for it."""
+    llama = {"model": MODELS[0], "gpu": "H100-SXM", "engine": "vllm", "tp": 1, "pp": 1, "dp": 1, "years": 0.0}
+    rows = many(rows_of, llama, prompt_tokens=30_000, output_tokens=1, concurrency=[1, 10])
+    found = steady_state(rows, costs_of(rows, shipped_constants()))
+    alone, crowded = found.output_tokens_per_s
+    assert alone <= crowded <= alone * 1.1
+    assert found.ttft_s[1] == pytest.approx(10 / crowded)
