@@ -211,3 +211,20 @@ def test_what_sglang_holds_while_it_quantises_must_fit(catalog: Catalog) -> None
         columns = ReplicaColumns(*(np.array([full[name]], dtype=np.int64) for name in blank))
         held = memory_model("vllm", "sglang").capacity(setting, columns, 8, WorstCase())
         assert Reason(int(held.reason[0])) == (Reason.FITS if starts else Reason.LOADING)
+
+
+@pytest.mark.parametrize("engine", ["sglang", "tensorrt-llm"])
+@pytest.mark.parametrize(
+    ("model", "tp", "said"),
+    [
+        ("llama-3.1-8b", 3, "tp: Total number of attention heads (32) must be divisible by tensor parallel size (3)"),
+        ("openai/gpt-oss-20b", 6, "tp: Total number of attention heads (64) must be divisible by tensor parallel"),
+    ],
+)
+def test_a_size_that_does_not_divide_is_told_the_nearest_that_do(engine: str, model: str, tp: int, said: str) -> None:
+    """Named by the option, not by the first tensor that it fails on."""
+    with pytest.raises(InputError) as refused:
+        fit(model, "H100-SXM", tp=tp, engine=engine)
+    (fault,) = refused.value.faults
+    assert str(fault).startswith(said)
+    assert fault.expected == ("2 or 4" if tp == 3 else "4 or 8")
