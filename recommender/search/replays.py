@@ -66,7 +66,7 @@ def _replayed(asked: Asked, rank: int, place: int, group: ReplicaGroup, progress
 
 
 def _rejected(scenario: Scenario, result: Replay) -> Iterable[str]:
-    """Why a replay rejects a plan: too many preemptions, or a first token later than promised."""
+    """Why a replay rejects a plan: too many preemptions, a growing queue, or a first token later than promised."""
     found, most = result.preemptions_per_request, MOST_PREEMPTIONS_PER_REQUEST
     if found > most:
         yield f"{found:.3g} preemptions a request, more than {most:g}"
