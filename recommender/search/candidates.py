@@ -251,7 +251,7 @@ def _refused(gpu: str, layout: Layout, terms: int, verdict: Verdict) -> Row:
 
 def _rows(evaluation: Evaluation, asked: list[Open]) -> dict[tuple[str, Layout, int], Row]:
     held = evaluation.capacity(asked, evaluation.safe_side)
-    carried = evaluation.carried(asked, held, evaluation.safe_side)
+    carried = evaluation.carried(asked, held)
     rows = {}
     for k, (gpu, layout, i, verdict) in enumerate(asked):
         reason = Reason(int(held.reason[k]))

@@ -17,6 +17,7 @@ from recommender.search.load import Arriving, Load
 from recommender.search.problem import Integers
 from recommender.search.speeds import Speeds
 from recommender.search.terms import Terms
+from recommender.speed.predict import Prepared
 from recommender.speed.replicas import is_modelled
 from recommender.speed.slo import Seen
 
@@ -47,35 +48,52 @@ class Evaluation:
         setting, columns, held = self._held(asked, safe_side)
         return held if self.speeds is None else self.speeds.limited(setting, _spread(asked, columns), held)
 
-    def carried(self, asked: Sequence[Open], served: Capacity, safe_side: bool) -> Integers:
+    def carried(self, asked: Sequence[Open], served: Capacity) -> Integers:
         """Units of the load that one engine of each row carries when started for as many requests as it serves."""
-        load = self.load
-        if not isinstance(load, Arriving) or load.service is not None or self.speeds is None:
-            return load.carried(served.sequences)
+        paced = self._paced
+        if paced is None:
+            return self.load.carried(served.sequences)
+        load, speeds = paced
         units, some = np.zeros_like(served.sequences), np.flatnonzero(served.sequences > 0)
         if len(some):
-            setting, columns = self._columns(asked, safe_side)
-            rows = _spread(asked, columns).where(some)
-            prepared = self.speeds.prepared(setting, rows, served.where(some))
-            units[some] = load.parts_of(self.speeds.rates_per_s(prepared, load.means(served.sequences[some])))
+            held = served.where(some)
+            prepared = self._prepared(
+                speeds, [asked[row] for row in some.tolist()], held.sequences, held.max_num_batched_tokens
+            )
+            units[some] = load.parts_of(speeds.rates_per_s(prepared, load.means(held.sequences)))
         return units
 
     def load_on(self, asked: Open, max_num_batched_tokens: int, sequences: int) -> Load:
         """The load on an engine of one row that serves so many requests."""
-        load = self.load
-        if not isinstance(load, Arriving) or load.service is not None or self.speeds is None:
-            return load
-        setting, columns = self._columns([asked], self.safe_side)
-        counts = np.array([max(sequences, 1)])
-        held = Capacity(counts, counts * 0, np.array([max_num_batched_tokens]), counts * 0)
-        return load.on(self.speeds.service(self.speeds.prepared(setting, _spread([asked], columns), held)))
+        paced = self._paced
+        if paced is None:
+            return self.load
+        load, speeds = paced
+        counts, tokens = np.array([max(sequences, 1)]), np.array([max_num_batched_tokens])
+        return load.on(speeds.service(self._prepared(speeds, [asked], counts, tokens)))
 
-    def alone(self, asked: Sequence[Open]) -> Seen | None:
+    def alone(self, asked: Sequence[Open], max_num_batched_tokens: Integers) -> Seen | None:
         """What one request by itself sees on rows that memory lets start; None where no speed is looked at."""
         if self.speeds is None or not all(is_modelled(self.gpus[gpu]) for gpu, *_ in asked):
             return None
-        setting, columns, held = self._held(asked, self.safe_side)
-        return self.speeds.alone(setting, _spread(asked, columns), held)
+        ones = np.ones(len(asked), dtype=np.int64)
+        return self.speeds.alone(self._prepared(self.speeds, asked, ones, max_num_batched_tokens))
+
+    @property
+    def _paced(self) -> tuple[Arriving, Speeds] | None:
+        """The load and the speeds where requests take on every engine as long as is predicted for it."""
+        if isinstance(self.load, Arriving) and self.load.service is None and self.speeds is not None:
+            return self.load, self.speeds
+        return None
+
+    def _prepared(
+        self, speeds: Speeds, asked: Sequence[Open], sequences: Integers, max_num_batched_tokens: Integers
+    ) -> Prepared:
+        """Rows that serve so many requests on each engine, ready for any load."""
+        setting, columns = self._columns(asked, self.safe_side)
+        none = np.zeros_like(sequences)
+        held = Capacity(sequences, none, max_num_batched_tokens, none)
+        return speeds.prepared(setting, _spread(asked, columns), held)
 
     def _held(self, asked: Sequence[Open], safe_side: bool) -> tuple[Setting, ReplicaColumns, Capacity]:
         """What memory holds of each row."""

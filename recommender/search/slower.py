@@ -44,7 +44,8 @@ def too_slow(candidates: Candidates, rows: Sequence[Row]) -> str:
     """What one request by itself sees on the fastest of some rows of one GPU, all of which miss a limit on speed."""
     evaluation = candidates.evaluation
     slow = [row for row in rows if row.limit == "speed"]
-    seen = evaluation.alone([(row.gpu, row.layout, row.terms, row.verdict) for row in slow])
+    tokens = np.array([row.max_num_batched_tokens for row in slow])
+    seen = evaluation.alone([(row.gpu, row.layout, row.terms, row.verdict) for row in slow], tokens)
     if seen is None or evaluation.speeds is None:
         return slow[0].reason
     target = evaluation.speeds.target

@@ -63,9 +63,9 @@ class Speeds:
         """How long requests take on an engine of the one row."""
         return PredictedService(prepared, self.target.confidence)
 
-    def alone(self, setting: Setting, columns: ReplicaColumns, held: Capacity) -> Seen:
-        """What one request by itself sees, on the side that is planned on."""
-        return worst_seen(self.prepared(setting, columns, held), self.target, np.ones(len(columns), dtype=np.int64))
+    def alone(self, prepared: Prepared) -> Seen:
+        """What one request by itself sees on each row, on the side that is planned on."""
+        return worst_seen(prepared, self.target, np.ones(len(prepared.rows), dtype=np.int64))
 
 
 def speeds_of(scenario: Scenario, anchors: Sequence[Anchor]) -> Speeds | None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -29,19 +30,25 @@ class PredictedService:
 
     def in_flight(self, rate_per_s: float) -> float:
         """The mean in flight at a rate. Raises InputError where the engine cannot keep up with it."""
-        low, high = 0.0, float(self.prepared.rows.sequences[0] / self.prepared.rows.dp[0])
-        if self.rate_per_s(high) < rate_per_s * (1 - _NEAR):
-            what = f"{rate_per_s:g} requests a second are more than one engine is predicted to answer"
-            raise InputError(Fault(what, key="workload.rate_per_s"))
-        while high - low > _NEAR * high:
-            middle = (low + high) / 2
-            low, high = (middle, high) if self.rate_per_s(middle) < rate_per_s else (low, middle)
-        return high
+        return _in_flight(self, rate_per_s)
 
     def request_s(self, in_flight: float) -> float:
         """Seconds from arrival to the last token where so many are in flight; rises with them."""
         in_flight = max(in_flight, 1e-6)
         return in_flight / self.rate_per_s(in_flight)
+
+
+@lru_cache(maxsize=2**10)
+def _in_flight(service: PredictedService, rate_per_s: float) -> float:
+    """By bisection; remembered, since all that is said of a replica asks for it again."""
+    low, high = 0.0, float(service.prepared.rows.sequences[0] / service.prepared.rows.dp[0])
+    if service.rate_per_s(high) < rate_per_s * (1 - _NEAR):
+        what = f"{rate_per_s:g} requests a second are more than one engine is predicted to answer"
+        raise InputError(Fault(what, key="workload.rate_per_s"))
+    while high - low > _NEAR * high:
+        middle = (low + high) / 2
+        low, high = (middle, high) if service.rate_per_s(middle) < rate_per_s else (low, middle)
+    return high
 
 
 def rates_per_s(prepared: Prepared, in_flight: Float, confidence: float) -> Float:
@@ -51,9 +58,9 @@ def rates_per_s(prepared: Prepared, in_flight: Float, confidence: float) -> Floa
     before the step is not lost, and the rate never falls as more are let in.
     """
     at = in_flight * prepared.rows.dp
-    rates: Float = np.maximum(
-        _rates_at(prepared, at, confidence), _rates_at(prepared, prepared.covered(at), confidence)
-    )
+    rates, covered = _rates_at(prepared, at, confidence), prepared.covered(at)
+    if (covered < at).any():
+        rates = np.maximum(rates, _rates_at(prepared, covered, confidence))
     return rates
 
 
