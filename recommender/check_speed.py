@@ -14,7 +14,7 @@ from recommender.speed.answer import Running, prepared_of
 from recommender.speed.predict import Prepared
 from recommender.speed.setup import Found, Load, Setup
 from recommender.speed.slo import ttft_over_mean
-from recommender.workload.lengths import mean_tokens
+from recommender.workload.lengths import mean_request, mean_tokens
 
 ROUNDING = 1e-9
 
@@ -61,8 +61,7 @@ def prepared_alone(group: ReplicaGroup, scenario: Scenario, catalog: Catalog, an
         for each in weight_choices(resolved.model, given, scenario.engine_version)
         if each.weights == group.weights and (each.checkpoint.id if each.checkpoint else None) == group.checkpoint
     )
-    prompt, output = mean_tokens(scenario.workload.lengths)
-    load = Load(max(prompt, 1.0), max(output, 1.0), group.concurrency)
+    load = Load(*mean_request(scenario.workload.lengths), group.concurrency)
     setup = Setup(
         resolved.model.id,
         group.gpu,
@@ -75,8 +74,6 @@ def prepared_alone(group: ReplicaGroup, scenario: Scenario, catalog: Catalog, an
         engine=scenario.engine,
         engine_version=scenario.engine_version,
     )
-    found = Found(
-        resolved.model, catalog.gpu(group.gpu), group.weights, choice.checkpoint, choice.quantisation, group.dp
-    )
+    found = Found.of(resolved.model, catalog.gpu(group.gpu), choice, group.dp)
     running = Running(group.max_num_seqs * group.dp, group.max_num_batched_tokens)
     return prepared_of(setup, found, load, running, anchors)[0]

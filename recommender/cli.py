@@ -136,7 +136,7 @@ def fit(
     gpu_memory_utilization: opt.Utilization = None,
     kv_cache_memory_bytes: opt.CacheBytes = None,
     enforce_eager: Annotated[bool, typer.Option("--enforce-eager", help="Run without CUDA graphs.")] = False,
-    engine: Annotated[str, typer.Option(metavar="NAME", help="vllm, sglang or tensorrt-llm.")] = "vllm",
+    engine: opt.Engine = "vllm",
     engine_version: Annotated[
         str | None, typer.Option(metavar="VERSION", help="Whose rules and constants apply.")
     ] = None,
@@ -177,7 +177,7 @@ def speed(
     replicas: opt.Replicas = 1,
     weights: opt.Weights = None,
     kv_dtype: opt.KvDtype = "auto",
-    engine: Annotated[str, typer.Option(metavar="NAME", help="vllm, sglang or tensorrt-llm.")] = "vllm",
+    engine: opt.Engine = "vllm",
     engine_version: Annotated[
         str | None, typer.Option(metavar="VERSION", help="Absent: as old as those that were measured.")
     ] = None,

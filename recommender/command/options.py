@@ -102,3 +102,4 @@ ApiInput = Annotated[
     str | None, typer.Option(metavar="USD", help="A hosted API's price of prompt tokens, to compare with.")
 ]
 ApiOutput = Annotated[str | None, typer.Option(metavar="USD", help="The same of output tokens.")]
+Engine = Annotated[str, typer.Option("--engine", metavar="NAME", help="vllm, sglang or tensorrt-llm.")]

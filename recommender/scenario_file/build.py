@@ -21,7 +21,7 @@ from recommender.scenario_file.forms import (
     StepForm,
     WorkloadForm,
 )
-from recommender.scenario_file.service_level import LIMITS, default_speed
+from recommender.scenario_file.service_level import default_speed
 from recommender.scenario_file.sizing import default_mode
 from recommender.workload.lengths import Lengths, asking
 from recommender.workload.replica import StepTime
@@ -35,8 +35,9 @@ if TYPE_CHECKING:
 def scenario_from_form(form: ScenarioForm, lengths: Lengths, name: str, base_dir: Path) -> Scenario:
     """The scenario, its defaults listed; paths are taken from `base_dir`."""
     mode = form.sizing.mode or default_mode(form.workload.lengths, form.memory_model)
-    filled = {"sizing.mode": mode, "speed": _speed(form), "sla.percentile": "mean"}
-    filled["engine_version"] = _engine_version(form)
+    sla, version = Sla(**form.sla.model_dump()), _engine_version(form)
+    speed = _speed(form, sla)
+    filled = {"sizing.mode": mode, "speed": speed, "sla.percentile": "mean", "engine_version": version}
     return Scenario(
         name=name,
         model=form.model,
@@ -45,35 +46,34 @@ def scenario_from_form(form: ScenarioForm, lengths: Lengths, name: str, base_dir
         epsilon=form.sizing.epsilon,
         step_time=_step_time(form.sizing.step_ms),
         step_time_stated="step_ms" in form.sizing.model_fields_set,
-        sla=Sla(**form.sla.model_dump()),
+        sla=sla,
         search=Search(**{key: getattr(form.search, key) for key in type(form.search).model_fields}),
         limits=_limits(form.limits),
         hardware=tuple(OwnCards(**own.model_dump()) for own in form.hardware),
         forbidden_rungs=_forbidden(form.adjustments),
         rank=form.rank,
         engine=form.engine,
-        engine_version=_engine_version(form),
+        engine_version=version,
         gpu_memory_utilization=form.gpu_memory_utilization,
         enforce_eager=form.enforce_eager,
         max_num_batched_tokens=form.max_num_batched_tokens,
         memory_model=form.memory_model,
         memory_margin=form.memory_margin,
         calibration=None if form.calibration is None else calibration_of(base_dir / form.calibration),
-        speed=_speed(form),
+        speed=speed,
         anchors=_anchors(form, base_dir),
         as_of=form.as_of,
         group_by=form.group_by,
         catalog_overlays=tuple(str(base_dir / path) for path in form.catalog),
         hosted_api=_hosted_api(form),
-        defaults=_listed(form, filled),
+        defaults=_listed(form, filled, limited=sla.timed),
     )
 
 
-def _speed(form: ScenarioForm) -> str:
+def _speed(form: ScenarioForm, sla: Sla) -> str:
     rate = form.workload.rate_per_s
     unstated = rate is not None and rate.request_s is None and "step_ms" not in form.sizing.model_fields_set
-    limited = any(getattr(form.sla, name) is not None for name in LIMITS)
-    return form.speed or default_speed(limited=limited, timed_rate=unstated)
+    return form.speed or default_speed(limited=sla.timed, timed_rate=unstated)
 
 
 def _hosted_api(form: ScenarioForm) -> Api | None:
@@ -172,18 +172,17 @@ def _forbidden(form: AdjustmentsForm) -> frozenset[str]:
     return frozenset(form.forbid or ())
 
 
-def _listed(form: ScenarioForm, filled: Mapping[str, str]) -> tuple[tuple[str, Any], ...]:
+def _listed(form: ScenarioForm, filled: Mapping[str, str], *, limited: bool) -> tuple[tuple[str, Any], ...]:
     """The defaults that have a say in the answer: step times and confidence only where something is timed by them."""
     rate = form.workload.rate_per_s
-    timed = rate is not None and rate.request_s is None and filled["speed"] == "ignore"
-    predicted = rate is not None and rate.request_s is None and filled["speed"] == "model"
-    limited = predicted or any(getattr(form.sla, name) is not None for name in LIMITS)
+    unstated = rate is not None and rate.request_s is None
+    timed, predicted = unstated and filled["speed"] == "ignore", unstated and filled["speed"] == "model"
     silent: dict[str, Callable[[Any], bool]] = {
         "workload.": lambda value: value in (None, []),
         "anchors": lambda value: True,
         "hosted_api": lambda value: True,
         "sizing.step_ms.": lambda value: not timed,
-        "sla.confidence": lambda value: not limited,
+        "sla.confidence": lambda value: not (limited or predicted),
         "sla.percentile": lambda value: form.sla.ttft_ms is None,
         "sla.": lambda value: value is None,
     }

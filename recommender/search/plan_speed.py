@@ -13,13 +13,14 @@ from recommender.catalog.models import Model
 from recommender.errors import NotModelledError
 from recommender.memory.weights import WeightChoice
 from recommender.scenario import Scenario
+from recommender.search.layouts import Layout
 from recommender.search.plan import PlanSpeed, ReplicaGroup
 from recommender.speed.anchors import Anchor
 from recommender.speed.answer import Running, Speed, prepared_of, speed_of
 from recommender.speed.cost import break_even, token_cost
 from recommender.speed.evidence import Evidence, weakest
 from recommender.speed.setup import Found, Load, Setup
-from recommender.workload.lengths import mean_tokens
+from recommender.workload.lengths import mean_request
 from recommender.workload.replica import StepTime
 
 HOUR_S = 3600
@@ -42,7 +43,7 @@ class Pace:
         lengths = self.scenario.workload.lengths
         if lengths.total_only:
             return replace(group, speed_unknown=NO_SPLIT)
-        found = Found(self.model, gpu, group.weights, choice.checkpoint, choice.quantisation, group.dp)
+        found = Found.of(self.model, gpu, choice, group.dp)
         try:
             given = self._at(group, found, group.mean_in_flight or group.concurrency)
             full = self._at(group, found, group.capacity)
@@ -55,7 +56,7 @@ class Pace:
 
         Raises NotModelledError where its speed is not modelled.
         """
-        found = Found(self.model, gpu, group.weights, choice.checkpoint, choice.quantisation, group.dp)
+        found = Found.of(self.model, gpu, choice, group.dp)
         requests = group.mean_in_flight or group.concurrency
         prepared, _ = prepared_of(self._setup(group), found, *self._asked(group, requests), self.anchors)
         at, confidence = np.array([float(max(requests, 1))]), float(self.scenario.sla.confidence)
@@ -72,23 +73,28 @@ class Pace:
 
     def _asked(self, group: ReplicaGroup, requests: float) -> tuple[Load, Running]:
         """The load of one replica, and what it was started with to run all of it at once."""
-        prompt, output = mean_tokens(self.scenario.workload.lengths)
-        load = Load(max(prompt, 1.0), max(output, 1.0), max(requests, 1))
+        load = Load(*mean_request(self.scenario.workload.lengths), max(requests, 1))
         return load, Running(max(math.ceil(requests), 1), group.max_num_batched_tokens)
 
     def _setup(self, group: ReplicaGroup) -> Setup:
-        return Setup(
-            model=self.model.id,
-            gpu=group.gpu,
-            tp=group.tp,
-            pp=group.pp,
-            ep=group.ep,
-            dp=group.dp,
-            weights=group.weights,
-            kv_dtype=group.kv_dtype,
-            engine=self.scenario.engine,
-            engine_version=self.scenario.engine_version,
-        )
+        layout = Layout(group.pp, group.dp, group.tp, group.ep)
+        return setup_of(self.scenario, self.model, group.gpu, layout, group.weights, group.kv_dtype)
+
+
+def setup_of(scenario: Scenario, model: Model, gpu: str, layout: Layout, weights: str, kv_dtype: str) -> Setup:
+    """One replica as the speed model takes it."""
+    return Setup(
+        model=model.id,
+        gpu=gpu,
+        tp=layout.tp,
+        pp=layout.pp,
+        ep=layout.ep,
+        dp=layout.dp,
+        weights=weights,
+        kv_dtype=kv_dtype,
+        engine=scenario.engine,
+        engine_version=scenario.engine_version,
+    )
 
 
 def plan_speed(scenario: Scenario, groups: Sequence[ReplicaGroup], micro_usd_per_hour: int | None) -> PlanSpeed | None:
@@ -97,7 +103,7 @@ def plan_speed(scenario: Scenario, groups: Sequence[ReplicaGroup], micro_usd_per
     if found is None or not micro_usd_per_hour:
         return found
     lengths, rate, api = scenario.workload.lengths, scenario.workload.rate, scenario.hosted_api
-    prompt, output = (max(tokens, 1.0) for tokens in mean_tokens(lengths))
+    prompt, output = mean_request(lengths)
     asked = found.requests_per_s if rate is None else rate.per_s
     if asked * HOUR_S * min(prompt, output) < 1:
         return found  # less than a token an hour has no cost per million

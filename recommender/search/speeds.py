@@ -20,7 +20,7 @@ from recommender.speed.predict import Knowledge, Prepared, prepare, shipped_know
 from recommender.speed.replicas import candidates_of, modelled
 from recommender.speed.service import PredictedService, rates_per_s
 from recommender.speed.slo import Seen, Target, largest_concurrency, worst_seen
-from recommender.workload.lengths import mean_tokens
+from recommender.workload.lengths import mean_request, mean_tokens
 
 WITHOUT_SPEED = "no limits on speed, and at a rate request_s, sizing.step_ms or speed: ignore"
 
@@ -72,9 +72,8 @@ def speeds_of(scenario: Scenario, anchors: Sequence[Anchor]) -> Speeds | None:
     """The speeds that take part in the choice; None where nothing depends on them."""
     if not scenario.sla.timed and not scenario.paced_by_model:
         return None
-    prompt, output = mean_tokens(scenario.workload.lengths)
     knowledge = shipped_knowledge().with_anchors(by_key(anchors))
-    return Speeds(max(prompt, 1.0), max(output, 1.0), target_of(scenario), knowledge)
+    return Speeds(*mean_request(scenario.workload.lengths), target_of(scenario), knowledge)
 
 
 def target_of(scenario: Scenario) -> Target:

@@ -16,7 +16,7 @@ from recommender.speed.candidates import Candidates, Float
 from recommender.speed.covered import covered
 from recommender.speed.evidence import Evidence
 from recommender.speed.predict import HIGH, LOW, Prepared, prepare, shipped_knowledge
-from recommender.speed.setup import MOST_REQUESTS, Found, Load, Setup, look_up, row_of
+from recommender.speed.setup import MOST_REQUESTS, Found, Load, Setup, check_load, look_up, row_of
 from recommender.units import plural
 
 _IN_FLIGHT = 0.6  # of its output that a running request holds on average, with some room for the unlucky
@@ -107,7 +107,8 @@ def prepared_of(
     """A replica whose memory was already asked, ready for any load, and what of it was never measured."""
     row = replace(row_of(setup, found, load), batched_tokens=float(running.batched_tokens))
     rows, _ = columns([row])
-    return _prepared(replace(rows, sequences=np.array([float(running.sequences)])), setup, load, anchors)
+    prepared = _prepared(replace(rows, sequences=np.array([float(running.sequences)])), anchors)
+    return prepared, _beyond(prepared, setup, load)
 
 
 def curve(
@@ -119,17 +120,17 @@ def curve(
 ) -> tuple[Speed, ...]:
     """The answers over concurrency: at the given ones, else doubling from 1 to what the replicas hold at once."""
     catalog = catalog or shipped_catalog()
-    found, own = look_up(setup, catalog), tuple(anchors or ())
+    found = look_up(setup, catalog)
+    prepared, warnings = _ready(setup, found, load, anchors)
     if concurrencies is None:
-        prepared, _ = prepared_for(setup, found, load, own)
         most = int(prepared.rows.sequences[0]) * setup.replicas
         doubling = (2**power for power in range(most.bit_length()))
         concurrencies = sorted({*doubling, min(most, MOST_REQUESTS)})
     answers = []
     for concurrency in concurrencies:
         at = replace(load, concurrency=concurrency)
-        prepared, warnings = prepared_for(setup, found, at, own)
-        answers.append(answer_of(prepared, setup, found, at, warnings))
+        check_load(at)
+        answers.append(answer_of(prepared, setup, found, at, (*warnings, *_beyond(prepared, setup, at))))
     return tuple(answers)
 
 
@@ -137,24 +138,31 @@ def prepared_for(
     setup: Setup, found: Found, load: Load, anchors: Iterable[Anchor] | None = None
 ) -> tuple[Prepared, tuple[str, ...]]:
     """One configuration ready for any load, and what to warn of. Raises InputError where its weights do not fit."""
+    prepared, warnings = _ready(setup, found, load, anchors)
+    return prepared, (*warnings, *_beyond(prepared, setup, load))
+
+
+def _ready(
+    setup: Setup, found: Found, load: Load, anchors: Iterable[Anchor] | None
+) -> tuple[Prepared, tuple[str, ...]]:
+    """The configuration with room for as many requests of these lengths as it holds, and what to warn of its room."""
     rows, _ = columns([row_of(setup, found, load)])
     if rows.sequences[0] < 1:
         gpus = setup.tp * setup.pp * found.dp
         raise InputError(f"{found.model.id} in {found.weights} does not fit {gpus} x {found.gpu.name}")
     sequences, warnings = _room(setup, found, load, float(rows.sequences[0]))
-    rows = replace(rows, sequences=np.array([sequences]))
-    prepared, beyond = _prepared(rows, setup, load, anchors)
-    return prepared, (*warnings, *beyond)
+    return _prepared(replace(rows, sequences=np.array([sequences])), anchors), warnings
 
 
-def _prepared(
-    rows: Candidates, setup: Setup, load: Load, anchors: Iterable[Anchor] | None
-) -> tuple[Prepared, tuple[str, ...]]:
-    """A row ready for any load, and what of it lies beyond what was measured."""
-    on_replica = min(load.concurrency / setup.replicas, float(rows.sequences[0]))
-    reach = covered(setup.engine, rows.shapes[0].family)
-    beyond = reach.beyond(load.prompt_tokens, load.output_tokens, on_replica)
-    return prepare(rows, shipped_knowledge().with_anchors(by_key(anchors or ()))), beyond
+def _prepared(rows: Candidates, anchors: Iterable[Anchor] | None) -> Prepared:
+    return prepare(rows, shipped_knowledge().with_anchors(by_key(anchors or ())))
+
+
+def _beyond(prepared: Prepared, setup: Setup, load: Load) -> tuple[str, ...]:
+    """What of a load lies beyond what was measured."""
+    on_replica = min(load.concurrency / setup.replicas, float(prepared.rows.sequences[0]))
+    reach = covered(setup.engine, prepared.rows.shapes[0].family)
+    return reach.beyond(load.prompt_tokens, load.output_tokens, on_replica)
 
 
 def answer_of(prepared: Prepared, setup: Setup, found: Found, load: Load, warnings: tuple[str, ...]) -> Speed:

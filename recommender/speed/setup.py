@@ -9,7 +9,7 @@ from recommender.catalog.catalog import Catalog
 from recommender.catalog.gpus import Gpu
 from recommender.catalog.models import Checkpoint, Model, Quantisation
 from recommender.errors import Fault, InputError
-from recommender.memory.weights import stored_as
+from recommender.memory.weights import WeightChoice, stored_as
 from recommender.speed.build import Row, batched_tokens, stored_in
 from recommender.speed.covered import engine_years
 from recommender.speed.dates import check_engine
@@ -59,6 +59,11 @@ class Found:
     stored: Quantisation | None
     dp: int
 
+    @classmethod
+    def of(cls, model: Model, gpu: Gpu, choice: WeightChoice, dp: int) -> Found:
+        """What a search has looked up already."""
+        return cls(model, gpu, choice.weights, choice.checkpoint, choice.quantisation, dp)
+
 
 def look_up(setup: Setup, catalog: Catalog) -> Found:
     """The model, GPU and weights of a setup. Raises InputError for names and numbers that cannot be."""
@@ -85,7 +90,7 @@ def look_up(setup: Setup, catalog: Catalog) -> Found:
 
 def row_of(setup: Setup, found: Found, load: Load) -> Row:
     """The configuration at a load. Raises NotModelledError where its speed is not modelled."""
-    _check_load(load)
+    check_load(load)
     shape, gpu = shape_of(found.model, found.weights, found.stored, setup.kv_dtype), hardware_of(found.gpu)
     return Row(
         shape=shape,
@@ -117,7 +122,8 @@ def _check_sizes(setup: Setup) -> None:
         raise InputError(faults)
 
 
-def _check_load(load: Load) -> None:
+def check_load(load: Load) -> None:
+    """Raise InputError where the lengths or the requests in flight cannot be."""
     limits = (("isl", load.prompt_tokens, MOST_TOKENS), ("osl", load.output_tokens, MOST_TOKENS))
     faults = [
         Fault(f"{value!r} cannot be", key=name, expected=f"a number from 1 to {most:,}")

@@ -103,6 +103,12 @@ def mean_tokens(lengths: Lengths) -> tuple[float, float]:
     return prompt, sum(cell.weight * cell.output_tokens for cell in lengths.cells) / weight
 
 
+def mean_request(lengths: Lengths) -> tuple[float, float]:
+    """(prompt, output) tokens of the mean request as an engine computes it: at least one of each."""
+    prompt, output = mean_tokens(lengths)
+    return max(prompt, 1.0), max(output, 1.0)
+
+
 def total_quantile(lengths: Lengths, share: float | Decimal) -> int:
     """The fewest tokens T such that at least `share` of the requests have prompt + output <= T.
 
