@@ -32,6 +32,8 @@ from recommender.search.speeds import unused_anchors
 from recommender.workload.lengths import served_share
 from recommender.workload.replica import Progress
 
+TIME_DIGITS = 6
+"""Of CP-SAT's own measure of its work, whose last digits differ from run to run: the same input gives the same bytes."""
 CROSS_CHECK_WORK = 20_000_000  # demand x columns x settings up to which the covering programme checks an answer
 FEWEST_FOR_MEDIAN = 4  # offers below which a GPU's median price says nothing
 
@@ -188,7 +190,7 @@ def _certificate(asked: Asked, problem: Problem, solution: Solution) -> Certific
         feasible_candidates=feasible,
         solver="OR-Tools CP-SAT",
         cross_check=_cross_check(problem, solution),
-        deterministic_time=solution.deterministic_time,
+        deterministic_time=round(solution.deterministic_time, TIME_DIGITS),
         plans_proven=solution.proven,
     )
 
