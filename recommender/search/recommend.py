@@ -33,7 +33,7 @@ from recommender.workload.lengths import served_share
 from recommender.workload.replica import Progress
 
 TIME_DIGITS = 6
-"""Of CP-SAT's own measure of its work, whose last digits differ from run to run: the same input gives the same bytes."""
+"""Of CP-SAT's own measure of its work, whose last digits differ from run to run: same input, same bytes."""
 CROSS_CHECK_WORK = 20_000_000  # demand x columns x settings up to which the covering programme checks an answer
 FEWEST_FOR_MEDIAN = 4  # offers below which a GPU's median price says nothing
 
